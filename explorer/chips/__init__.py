@@ -1,0 +1,1 @@
+"""One file a chip: composes costs into stage times; only these know a particular machine."""

@@ -1,0 +1,62 @@
+"""What serving asks of any chip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from explorer.costs.arrays import Array
+from explorer.costs.partition import StageShare
+from explorer.costs.terms import Stage
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Memory of one cluster or card [B]."""
+
+    memory_bytes: Array
+    usable_fraction: Array
+    overhead_bytes: Array
+
+
+@dataclass(frozen=True)
+class Link:
+    """The network between clusters or cards."""
+
+    latency_seconds: Array
+    bandwidth_bytes_per_second: Array
+    kinds: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Roof:
+    """One flat roof and the slope under it."""
+
+    name: str
+    peak_macs_per_second: Array
+    bandwidth_bytes_per_second: Array
+
+
+class Machine(Protocol):
+    """Stage times of one chip for one scenario."""
+
+    @property
+    def capacity(self) -> Capacity:
+        """Memory of one cluster or card."""
+
+    @property
+    def link(self) -> Link:
+        """Network between clusters or cards."""
+
+    @property
+    def roofs(self) -> tuple[Roof, ...]:
+        """Rooflines of the precisions that the chip computes in."""
+
+    def prefill_stage(self, share: StageShare) -> Stage:
+        """Return one prefill micro-batch through a stage that holds ``share``."""
+
+    def decode_stage(self, share: StageShare) -> Stage:
+        """Return one decode micro-batch through a stage that holds ``share``."""
+
+    def notes(self) -> tuple[str, ...]:
+        """Return where the scenario leaves what was measured, one sentence each."""

@@ -1,0 +1,1 @@
+"""Typed, validated documents: chip, model, scenario; presets, files and links."""

@@ -1,0 +1,89 @@
+"""A number with its unit and provenance, and the knob that lets a person move it."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, Strict
+
+from explorer.config.errors import Problem, shown
+from explorer.config.numbers import AnyArray
+
+Kind = Literal["published", "measured", "derived", "assumed", "fitted", "override"]
+Scale = Literal["linear", "log", "integers", "log_integers", "powers_of_two", "divisors"]
+WHOLE_SCALES = ("integers", "log_integers", "powers_of_two", "divisors")
+Number = Annotated[int, Strict()] | Annotated[float, Strict(), Field(allow_inf_nan=False)]
+MOST_VALUES_LISTED = 24
+
+
+class Document(BaseModel):
+    """Base of every validated document: immutable, and a field nobody reads is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+class Quantity(Document):
+    """A constant of a chip or model preset: value, unit, source and kind."""
+
+    value: Number
+    unit: str
+    source: str
+    kind: Kind
+    note: str = ""
+
+
+class Knob(Document):
+    """Everything the project knows of one adjustable number, defined once.
+
+    Sliders, search ranges, fit bounds, link checks and help texts are all read from here.
+    """
+
+    path: str
+    label: str
+    unit: str
+    minimum: Number
+    maximum: Number
+    scale: Scale
+    raising: str
+    source: str
+    words: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether only integers are accepted."""
+        return self.scale in WHOLE_SCALES
+
+    def accepted(self) -> str:
+        """Return the accepted values as the end of a sentence."""
+        kind = "a whole number" if self.whole else "a number"
+        bounds = f"{kind} from {self.minimum:g} to {self.maximum:g}"
+        unit = f" {self.unit}" if self.unit else ""
+        words = "".join(f' or "{word}"' for word in self.words)
+        return f"expected {bounds}{unit}{words}"
+
+    def problem(self, value: object) -> Problem | None:
+        """Return what is wrong with ``value`` (a number, word or array), or None."""
+        if isinstance(value, str):
+            fine = value in self.words
+        elif isinstance(value, np.ndarray):
+            fine = self._array_is_fine(value)
+        elif isinstance(value, bool) or not isinstance(value, int | float):
+            fine = False
+        else:
+            fine = not (self.whole and not isinstance(value, int))
+            fine = fine and math.isfinite(value) and self.minimum <= value <= self.maximum
+        return None if fine else Problem(self.path, shown(value), self.accepted())
+
+    def _array_is_fine(self, values: AnyArray) -> bool:
+        if values.dtype.kind not in ("iu" if self.whole else "iuf"):
+            return False
+        return bool(values.size and np.all((values >= self.minimum) & (values <= self.maximum)))
+
+
+def listed(values: tuple[int, ...]) -> str:
+    """Return integers as ``1, 2, 4`` with the middle left out of a long list."""
+    if len(values) <= MOST_VALUES_LISTED:
+        return ", ".join(map(str, values))
+    return f"{', '.join(map(str, values[:6]))}, ..., {values[-1]}"

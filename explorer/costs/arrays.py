@@ -1,0 +1,36 @@
+"""Array helpers shared by the cost functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+"""Float64 values of any shape, 0-d for a scalar; every cost function broadcasts over them."""
+Codes: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+def scalar(value: float) -> Array:
+    """Return a number as the 0-d value that arithmetic on arrays also gives."""
+    return cast("Array", np.float64(value))
+
+
+ZERO = scalar(0.0)
+ONE = scalar(1.0)
+
+
+def ceil_divide(numerator: Array, denominator: Array) -> Array:
+    """Return ceil(numerator / denominator), exact for whole numbers below 2**52."""
+    return np.ceil(numerator / denominator)
+
+
+def total(arrays: Sequence[Array]) -> Array:
+    """Return the broadcast sum of some arrays, zero for none."""
+    result = ZERO
+    for array in arrays:
+        result = result + array
+    return result

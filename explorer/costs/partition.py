@@ -1,0 +1,95 @@
+"""How layers spread over pipeline stages, and which stages can be the largest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from explorer.config.model import LayerKind, Model
+from explorer.costs.arrays import Array
+
+
+@dataclass(frozen=True)
+class StageShare:
+    """What one candidate for the largest stage holds; arrays follow the shape of PP.
+
+    Attributes:
+        layers: layers of each kind.
+        embedding: 1 where the stage holds the input embedding.
+        head: 1 where it holds the output head.
+    """
+
+    layers: dict[LayerKind, Array]
+    embedding: Array
+    head: Array
+
+    @property
+    def layer_count(self) -> Array:
+        """Layers of any kind."""
+        return sum(self.layers.values(), np.zeros(()))
+
+
+def stage_sizes(layers: int, pp: int) -> tuple[int, ...]:
+    """Return layers per stage, as even as can be; the last stages are the shorter ones.
+
+    The last stage also computes the output head, so it is the first to be spared a layer.
+    """
+    short, longer = divmod(layers, pp)
+    return (short + 1,) * longer + (short,) * (pp - longer)
+
+
+def largest_stage_candidates(model: Model, pp: Array) -> tuple[StageShare, ...]:
+    """Return the shares that can be the largest stage, for an array of PP in 1..layers.
+
+    Whatever a layer of each kind, the embedding and the head cost, the costliest stage is among
+    them: only shares that hold no more of anything than another share are left out.
+    """
+    table = _candidate_table(model.layer_kinds, model.kinds)
+    chosen = table[np.asarray(pp).astype(np.int64)]
+    kinds = len(model.kinds)
+    return tuple(
+        StageShare(
+            layers={kind: chosen[..., row, i] for i, kind in enumerate(model.kinds)},
+            embedding=chosen[..., row, kinds],
+            head=chosen[..., row, kinds + 1],
+        )
+        for row in range(table.shape[1])
+    )
+
+
+@lru_cache(maxsize=64)
+def _candidate_table(layer_kinds: tuple[LayerKind, ...], kinds: tuple[LayerKind, ...]) -> Array:
+    """Return candidates [PP + 1, candidates, kinds + 2]; row 0 is unused."""
+    layers = len(layer_kinds)
+    rows = [_undominated(_shares(layer_kinds, kinds, pp)) for pp in range(1, layers + 1)]
+    most = max(map(len, rows))
+    table = np.zeros((layers + 1, most, len(kinds) + 2))
+    for pp, shares in enumerate(rows, start=1):
+        padded = shares + [shares[-1]] * (most - len(shares))
+        table[pp] = padded
+    return table
+
+
+def _shares(
+    layer_kinds: tuple[LayerKind, ...], kinds: tuple[LayerKind, ...], pp: int
+) -> set[tuple[int, ...]]:
+    shares, start = set(), 0
+    sizes = stage_sizes(len(layer_kinds), pp)
+    for stage, size in enumerate(sizes):
+        held = layer_kinds[start : start + size]
+        start += size
+        ends = (int(stage == 0), int(stage == pp - 1))
+        shares.add((*(held.count(kind) for kind in kinds), *ends))
+    return shares
+
+
+def _undominated(shares: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    def dominated(share: tuple[int, ...]) -> bool:
+        return any(
+            other != share and all(a <= b for a, b in zip(share, other, strict=True))
+            for other in shares
+        )
+
+    return sorted(share for share in shares if not dominated(share))

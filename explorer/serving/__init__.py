@@ -1,0 +1,1 @@
+"""Pools, objectives and latency: what a scenario delivers (THInfer Eqs 20-22)."""
