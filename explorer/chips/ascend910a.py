@@ -167,6 +167,15 @@ class Ascend910a:
             )
         )
 
+    def environment(self) -> dict[str, str]:
+        """Return the engine's slice setting; off is written as 1, since older builds take 0 for 4.
+
+        A forced count is pinned as it is; with the rule the variable carries the ceiling.
+        """
+        plan = self.inputs.scenario.plan
+        setting = plan.max_slices if isinstance(plan.slices, str) else plan.slices
+        return {"QWEN_COMM_OVERLAP_SLICES": str(max(int(setting), 1))}
+
     def notes(self) -> tuple[str, ...]:
         """Return where the scenario leaves the report's measurements."""
         n, i = self.numbers, self.inputs
@@ -177,9 +186,7 @@ class Ascend910a:
                 "their time is extrapolated."
             )
         if np.any((i.tp_prefill != n.measured_tp) | (i.tp_decode != n.measured_tp)):
-            notes.append(
-                f"Only {n.measured_tp:.0f} cards were measured: other TP is extrapolated."
-            )
+            notes.append(f"Only {n.measured_tp:.0f} cards were measured: other TP is extrapolated.")
         return tuple(notes)
 
     def _layers(self, share: StageShare) -> tuple[Array, Array]:
@@ -257,9 +264,7 @@ class Ascend910a:
                 code(Bound.COLLECTIVE),
                 self.kinds("link_bandwidth_bytes_per_second", "overlap_seconds_per_row_layer"),
             ),
-            self._term(
-                "extra_collectives", fixed, Bound.COLLECTIVE, ("collective_fixed_seconds",)
-            ),
+            self._term("extra_collectives", fixed, Bound.COLLECTIVE, ("collective_fixed_seconds",)),
             self._term(
                 "norms",
                 layers * rows * n.norm_seconds_per_row_layer,
@@ -306,8 +311,10 @@ class Ascend910a:
     def _host_issue_seconds(self, share: StageShare) -> Array:
         """Return when the host thread has issued the whole pass [s]; length does not matter."""
         n = self.numbers
-        sites = ALL_REDUCES_PER_LAYER * share.layer_count * np.where(
-            self.inputs.tp_prefill > 1, ONE, ZERO
+        sites = (
+            ALL_REDUCES_PER_LAYER
+            * share.layer_count
+            * np.where(self.inputs.tp_prefill > 1, ONE, ZERO)
         )
         issue = sites * self.slices() * n.host_issue_seconds_per_collective
         return share.layer_count * n.host_issue_seconds_per_layer + issue

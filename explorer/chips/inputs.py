@@ -117,9 +117,7 @@ def read_numbers(scenario: Scenario, into: type[Numbers]) -> Numbers:
     names = [field.name for field in fields(into)]  # type: ignore[arg-type]
     missing = [name for name in names if name not in chip.quantities]
     if missing:
-        raise refuse(
-            "chip.quantities", "", f"a {chip.family} chip also needs {', '.join(missing)}"
-        )
+        raise refuse("chip.quantities", "", f"a {chip.family} chip also needs {', '.join(missing)}")
     return into(**{name: as_float_array(scenario.value(f"hardware.{name}")) for name in names})
 
 
@@ -129,8 +127,6 @@ def kinds_reader(scenario: Scenario) -> Kinds:
     changed = scenario.hardware
 
     def kinds(*names: str) -> frozenset[str]:
-        return frozenset(
-            "override" if name in changed else quantities[name].kind for name in names
-        )
+        return frozenset("override" if name in changed else quantities[name].kind for name in names)
 
     return kinds

@@ -58,5 +58,8 @@ class Machine(Protocol):
     def decode_stage(self, share: StageShare) -> Stage:
         """Return one decode micro-batch through a stage that holds ``share``."""
 
+    def environment(self) -> dict[str, str]:
+        """Return environment variables that set the plan on the real engine."""
+
     def notes(self) -> tuple[str, ...]:
         """Return where the scenario leaves what was measured, one sentence each."""

@@ -153,6 +153,10 @@ class Mt3000:
 
         return self._stage(share, Pass(requests, requests, tp, i.pp_decode, attention))
 
+    def environment(self) -> dict[str, str]:
+        """Return no variables: the paper publishes none of its runtime's."""
+        return {}
+
     def notes(self) -> tuple[str, ...]:
         """Return no notes: at roofline level nothing is interpolated from measurements."""
         return ()
@@ -238,9 +242,7 @@ class Mt3000:
         """Return an RMSNorm: activations in and out, computed whole on every rank."""
         moved = 2 * rows * self.inputs.model.hidden_size * self.inputs.compute_bytes
         kinds = self.kinds("ddr_bandwidth_bytes_per_second")
-        return self._roofline_term(
-            name, ZERO, moved if present else ZERO, Bound.ACTIVATIONS, kinds
-        )
+        return self._roofline_term(name, ZERO, moved if present else ZERO, Bound.ACTIVATIONS, kinds)
 
     def _gemm(
         self, name: str, rows: Array, k: int, n: int, tp: Array, split_inputs: bool = False

@@ -15,6 +15,7 @@ MODEL_SCHEMA = "explorer.model/1"
 LayerKind = Literal["full_attention", "linear_attention"]
 LINEAR_NUMBERS = ("linear_key_heads", "linear_value_heads", "linear_head_dim")
 LARGEST_SIZE = 10_000_000
+MOST_LAYERS = 1024
 
 
 class ModelQuantity(Quantity):
@@ -60,8 +61,8 @@ class ModelDocument(Document):
         for name in ("layers", "hidden_size", "query_heads", "kv_heads", "head_dim", "ffn_width"):
             if getattr(numbers, name).value < 1:
                 raise ValueError(f"numbers.{name} must be at least 1")
-        if numbers.layers.value > 1024:
-            raise ValueError("numbers.layers must be at most 1024")
+        if numbers.layers.value > MOST_LAYERS:
+            raise ValueError(f"numbers.layers must be at most {MOST_LAYERS}")
         if numbers.query_heads.value % numbers.kv_heads.value:
             raise ValueError("numbers.kv_heads must divide numbers.query_heads")
         if numbers.mlp_matrices.value not in (2, 3) or numbers.embedding_tables.value not in (1, 2):

@@ -17,7 +17,8 @@ from explorer.config.numbers import AnyArray, Real, Whole
 from explorer.config.presets import load_chip, load_model
 from explorer.config.quantity import Document, Knob, listed
 
-SCENARIO_SCHEMA = "explorer.scenario/1"
+SCENARIO_SCHEMA: Literal["explorer.scenario/1"] = "explorer.scenario/1"
+LONGEST_NAME = 200
 
 
 class Precision(Document):
@@ -80,7 +81,7 @@ class Scenario(Document):
     """A chip, a model, a workload and a plan; any number may be a numpy array."""
 
     schema_: Literal["explorer.scenario/1"] = Field(alias="schema", default=SCENARIO_SCHEMA)
-    name: str = Field(min_length=1, max_length=200)
+    name: str = Field(min_length=1, max_length=LONGEST_NAME)
     chip: str | Chip
     model: str | ModelDocument
     versions: Versions = Versions()
@@ -140,19 +141,32 @@ class Scenario(Document):
         Raises:
             InputError: when a path is unknown or a value is not accepted.
         """
-        updated = self
-        for path, value in changes.items():
-            updated = _replaced(updated, path, value)
+        updated = self.unchecked(changes)
         problems = problems_of(updated, tuple(changes))
         if problems:
             raise InputError(problems)
         return updated
 
+    def unchecked(self, changes: Mapping[str, object]) -> Scenario:
+        """Return a copy with values changed whose ranges nobody checked yet.
+
+        Raises:
+            InputError: when a path is unknown or a word is not one of its field's.
+        """
+        updated = self
+        for path, value in changes.items():
+            updated = _replaced(updated, path, value)
+        return updated
+
     def pinned(self) -> Scenario:
         """Return a copy whose preset versions are written out, so that its meaning stays."""
-        chip = None if isinstance(self.chip, Chip) else self.chip_document().version
-        model = None if isinstance(self.model, ModelDocument) else self.model_document().version
-        return self.model_copy(update={"versions": Versions(chip=chip, model=model)})
+        update: dict[str, object] = {}
+        versions: dict[str, int | None] = {}
+        for field, document in (("chip", self.chip_document()), ("model", self.model_document())):
+            if isinstance(getattr(self, field), str):
+                update[field] = document.id
+                versions[field] = document.version
+        return self.model_copy(update={**update, "versions": Versions(**versions)})
 
     def to_json(self) -> dict[str, Any]:
         """Return the document as plain JSON values; raises TypeError when it holds arrays."""
@@ -327,8 +341,8 @@ def _replaced(scenario: Scenario, path: str, value: object) -> Scenario:
 
 
 def _replaced_head(scenario: Scenario, path: str, value: object) -> Scenario:
-    if not isinstance(value, str) or not 1 <= len(value) <= 200:
-        raise refuse(path, value, "expected a text of 1 to 200 characters")
+    if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_NAME:
+        raise refuse(path, value, f"expected a text of 1 to {LONGEST_NAME} characters")
     updated = scenario.model_copy(update={path: value})
     if path == "name":
         return updated
@@ -350,9 +364,10 @@ def _with_knob_words(problems: tuple[Problem, ...]) -> list[Problem]:
             field = problem.field
         knob = scenario_knobs().get(field)
         known = problem.accepted in ("unknown field", "this field is required")
+        worded = problem
         if knob is not None and not known:
-            problem = Problem(field, problem.value, knob.accepted())
-        result.setdefault(field, problem)
+            worded = Problem(field, problem.value, knob.accepted())
+        result.setdefault(field, worded)
     return list(result.values())
 
 

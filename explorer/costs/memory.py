@@ -86,16 +86,28 @@ def stage_weight_bytes(model: Model, share: StageShare, tp: Array, element_bytes
 
 
 @dataclass(frozen=True)
-class CacheShape:
+class Storage:
+    """Bytes an element of weights and KV cache, and what the runtime takes of the memory."""
+
+    weight_element_bytes: float
+    kv_element_bytes: float
+    overhead_bytes: Array
+    limit_bytes: Array
+
+
+@dataclass(frozen=True)
+class Cache:
     """What a pool's caches must hold.
 
     Attributes:
         requests_per_layer: requests whose cache one layer of the stage holds at once.
+        max_context_tokens: tokens reserved for each request.
         whole_stage: True when all layers of the stage hold it (decode, shared placement), False
             when one layer's worth leaves before the next is computed (disaggregated prefill).
     """
 
     requests_per_layer: Array
+    max_context_tokens: Array
     whole_stage: bool
 
 
@@ -104,31 +116,27 @@ def memory_budget(
     shares: tuple[StageShare, ...],
     tp: Array,
     pp: Array,
-    cache: CacheShape,
-    max_context_tokens: Array,
-    weight_element_bytes: float,
-    kv_element_bytes: float,
-    overhead_bytes: Array,
-    limit_bytes: Array,
+    cache: Cache,
+    storage: Storage,
 ) -> MemoryBudget:
     """Return the budget of the fullest rank of a pool (Eqs 12-16)."""
     kv_layer = (
         cache.requests_per_layer
-        * max_context_tokens
-        * kv_bytes_per_token_layer(model, tp, kv_element_bytes)
+        * cache.max_context_tokens
+        * kv_bytes_per_token_layer(model, tp, storage.kv_element_bytes)
     )
     state_layer = cache.requests_per_layer * model.state_bytes_per_layer / tp
     full = model.layers_of("full_attention") / pp if cache.whole_stage else ONE
     linear = model.layers_of("linear_attention") / pp if cache.whole_stage else ONE
     if "full_attention" not in model.kinds:
         full = ZERO
-    params = model.parameters * weight_element_bytes / (tp * pp)
+    params = model.parameters * storage.weight_element_bytes / (tp * pp)
     kv, state = full * kv_layer, linear * state_layer
     fullest = ZERO
     for share in shares:
         held_full = share.layers.get("full_attention", ZERO) if cache.whole_stage else full
         held_linear = share.layers.get("linear_attention", ZERO) if cache.whole_stage else linear
-        weights = stage_weight_bytes(model, share, tp, weight_element_bytes)
+        weights = stage_weight_bytes(model, share, tp, storage.weight_element_bytes)
         fullest = np.maximum(fullest, weights + held_full * kv_layer + held_linear * state_layer)
-    total = fullest + overhead_bytes
-    return MemoryBudget(params, kv, state, overhead_bytes, total, limit_bytes)
+    total = fullest + storage.overhead_bytes
+    return MemoryBudget(params, kv, state, storage.overhead_bytes, total, storage.limit_bytes)

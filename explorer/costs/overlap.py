@@ -1,4 +1,4 @@
-"""How many slices an overlapped all-reduce is cut into (Ascend TP Collective Overlap, section 4)."""
+"""Slices of an overlapped all-reduce (Ascend TP Collective Overlap, section 4)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def effective_slices(
     The path falls back to serial for 0 or 1 slices, for a group of one, and when a slice would
     have fewer rows than the kernel serves.
     """
-    serial = (slices <= 1) | (tp <= 1) | (np.floor(rows / np.maximum(slices, ONE)) < (
-        serial_below_rows_per_slice
-    ))
+    serial = (
+        (slices <= 1)
+        | (tp <= 1)
+        | (np.floor(rows / np.maximum(slices, ONE)) < (serial_below_rows_per_slice))
+    )
     return np.where(serial, ONE, slices)

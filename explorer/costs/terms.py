@@ -106,7 +106,8 @@ class Stage:
         shares = self.seconds_by_bound()
         bounds = list(shares)
         stacked = np.stack(np.broadcast_arrays(*shares.values()))
-        return np.asarray([int(bound) for bound in bounds], dtype=np.int64)[stacked.argmax(axis=0)]
+        codes: Codes = np.asarray([int(bound) for bound in bounds], dtype=np.int64)
+        return np.asarray(codes[stacked.argmax(axis=0)])
 
 
 def merged(terms: Sequence[Term]) -> tuple[Term, ...]:

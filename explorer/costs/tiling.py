@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from explorer.costs.arrays import Array
+from explorer.costs.arrays import Array, scalar
 from explorer.costs.roofline import gemm_intensity
 
 
@@ -46,7 +46,7 @@ def best_single_level_tile(sm_bytes: int, am_bytes: int, element_bytes: int) -> 
     if best is None:
         return None
     _, m_best, k_best, n_best = best
-    intensity = gemm_intensity(*map(np.float64, (m_best, k_best, n_best, element_bytes)))
+    intensity = gemm_intensity(*(scalar(size) for size in (m_best, k_best, n_best, element_bytes)))
     return Tile(
         m_best,
         k_best,

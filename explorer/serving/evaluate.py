@@ -15,13 +15,15 @@ import numpy as np
 from explorer.chips.inputs import Inputs
 from explorer.chips.machine import Machine
 from explorer.chips.registry import machine_of
+from explorer.config.model import LayerKind
 from explorer.config.numbers import as_float_array
 from explorer.config.scenario import Scenario
 from explorer.costs.arrays import ONE, ZERO, Array, Codes, Mask, ceil_divide, scalar
 from explorer.costs.collective import all_reduce_group_bytes
 from explorer.costs.memory import (
-    CacheShape,
+    Cache,
     MemoryBudget,
+    Storage,
     kv_bytes_per_token_layer,
     memory_budget,
 )
@@ -144,16 +146,16 @@ class Evaluation:
         With shared placement the caches stay, so all requests of a batch count.
         """
         i = self.inputs
-        cache = CacheShape(self.batch if i.shared else i.micro_batch_prefill, i.shared)
+        requests = self.batch if i.shared else i.micro_batch_prefill
+        cache = Cache(requests, i.array("workload.max_context_tokens"), i.shared)
         return self._memory(self.prefill_shares, i.tp_prefill, i.pp_prefill, cache)
 
     @cached_property
     def decode_memory(self) -> MemoryBudget:
         """Budget of the fullest decode cluster (Eqs 14-16): all micro-batches in flight."""
         i = self.inputs
-        return self._memory(
-            self.decode_shares, i.tp_decode, i.pp_decode, CacheShape(self.batch, True)
-        )
+        cache = Cache(self.batch, i.array("workload.max_context_tokens"), True)
+        return self._memory(self.decode_shares, i.tp_decode, i.pp_decode, cache)
 
     @cached_property
     def request_cache_bytes(self) -> Array:
@@ -265,9 +267,7 @@ class Evaluation:
             return ZERO
         layers = ceil_divide(ONE * self.inputs.model.layers, self.inputs.pp_prefill)
         compute = self.prefill_stage.seconds / layers
-        message = np.max(
-            np.stack(np.broadcast_arrays(*self._layer_messages().values())), axis=0
-        )
+        message = np.max(np.stack(np.broadcast_arrays(*self._layer_messages().values())), axis=0)
         return exposed_tail_seconds(message, compute)
 
     @cached_property
@@ -336,27 +336,19 @@ class Evaluation:
     # Parts ------------------------------------------------------------------------------------
 
     def _memory(
-        self, shares: tuple[StageShare, ...], tp: Array, pp: Array, cache: CacheShape
+        self, shares: tuple[StageShare, ...], tp: Array, pp: Array, cache: Cache
     ) -> MemoryBudget:
         i = self.inputs
-        return memory_budget(
-            i.model,
-            shares,
-            tp,
-            pp,
-            cache,
-            i.array("workload.max_context_tokens"),
-            i.weight_bytes,
-            i.kv_bytes,
-            self.machine.capacity.overhead_bytes,
-            self.limit_bytes,
+        storage = Storage(
+            i.weight_bytes, i.kv_bytes, self.machine.capacity.overhead_bytes, self.limit_bytes
         )
+        return memory_budget(i.model, shares, tp, pp, cache, storage)
 
-    def _layer_messages(self) -> dict[str, Array]:
+    def _layer_messages(self) -> dict[LayerKind, Array]:
         """Return seconds to send what one layer of each kind leaves behind, one micro-batch."""
         i, link = self.inputs, self.machine.link
         kv = i.prompt_tokens * kv_bytes_per_token_layer(i.model, i.tp_prefill, i.kv_bytes)
-        payloads = {
+        payloads: dict[LayerKind, Array] = {
             "full_attention": i.micro_batch_prefill * kv,
             "linear_attention": i.micro_batch_prefill
             * i.model.state_bytes_per_layer
@@ -375,7 +367,7 @@ class Evaluation:
             return fixed_term("kv_transfer_stall", ZERO, Bound.LINK, frozenset())
         sending = ZERO
         for kind, seconds in self._layer_messages().items():
-            sending = sending + seconds * share.layers[kind]  # type: ignore[index]
+            sending = sending + seconds * share.layers[kind]
         stall = link_stall_seconds(sending, ONE, stage.seconds)
         return Term(
             "kv_transfer_stall",
@@ -416,7 +408,8 @@ class Evaluation:
         limit = getattr(self.inputs.scenario.limits, f"{name}_seconds")
         if limit is None:
             return Constraint(name, ZERO, NO_BOUND, "s", meaning)
-        return Constraint(name, np.nan_to_num(seconds, nan=0.0), as_float_array(limit), "s", meaning)
+        value = np.nan_to_num(seconds, nan=0.0)
+        return Constraint(name, value, as_float_array(limit), "s", meaning)
 
 
 def _measured_stage(seconds: Array) -> Stage:

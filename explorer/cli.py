@@ -1,0 +1,158 @@
+"""The command line: the same engine without a browser."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from explorer.config.errors import InputError
+from explorer.config.files import scenario_from
+from explorer.config.links import apply_texts, link_query, open_link, split_assignments
+from explorer.config.presets import scenario_presets
+from explorer.config.scenario import Scenario
+from explorer.serving.export import export_document
+from explorer.terminal import evaluation_text, presets_text
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+DEFAULT_PRESET = "mt3000-llama2-13b"
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line and exit with 2."""
+        self.exit(BAD_INPUT, f"{self.prog}: {message}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0, or 2 with one line on stderr."""
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = options.command
+    try:
+        return command(options)
+    except InputError as error:
+        print(f"explorer: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+
+
+def chosen_scenario(options: argparse.Namespace) -> Scenario:
+    """Return the scenario that ``SOURCE`` and ``--set`` name; raises InputError."""
+    scenario = scenario_from(options.source)
+    changed, problems = apply_texts(scenario, split_assignments(options.set))
+    if problems:
+        raise InputError(problems)
+    return changed
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """Print one document on stdout; NaN and infinity never leave this way."""
+    print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="explorer",
+        description="Design-space explorer for LLM inference on bandwidth-limited accelerators.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+
+    presets = commands.add_parser("presets", help="list the scenarios that ship with the tool")
+    presets.add_argument("--json", action="store_true", help="print one JSON document")
+    presets.set_defaults(command=_presets)
+
+    evaluate = commands.add_parser("evaluate", help="print what a scenario delivers")
+    add_source(evaluate)
+    evaluate.set_defaults(command=_evaluate)
+
+    link = commands.add_parser("link", help="print the share link of a scenario")
+    add_source(link)
+    link.add_argument("--base", default="", help="address of the app to put before the query")
+    link.set_defaults(command=_link)
+
+    opened = commands.add_parser("open", help="print what a share link or a file delivers")
+    opened.add_argument("link", metavar="LINK", help="a share link, its query, or a file")
+    opened.add_argument("--json", action="store_true", help="print one JSON document")
+    opened.set_defaults(command=_open)
+    return parser
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name a scenario."""
+    parser.add_argument("source", metavar="ID|FILE", help="a preset, or a scenario or export file")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        help="change one field, such as plan.tp_decode=4; may be repeated",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def _presets(options: argparse.Namespace) -> int:
+    presets = scenario_presets()
+    if options.json:
+        listed = [preset.model_dump(mode="json", exclude={"schema_"}) for preset in presets]
+        print_json({"schema": "explorer.presets/1", "presets": listed})
+    else:
+        print(presets_text(presets))
+    return 0
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    return _print_export(chosen_scenario(options), options.json)
+
+
+def _print_export(scenario: Scenario, as_json: bool) -> int:
+    document = export_document(scenario)
+    if as_json:
+        print_json(document)
+    else:
+        print(evaluation_text(document))
+    return 0
+
+
+def _link(options: argparse.Namespace) -> int:
+    scenario = chosen_scenario(options)
+    reference = nearest_preset(scenario)
+    link = f"{options.base}?{link_query(scenario, reference)}"
+    if options.json:
+        print_json({"schema": "explorer.link/1", "link": link})
+    else:
+        print(link)
+    return 0
+
+
+def nearest_preset(scenario: Scenario) -> str:
+    """Return the preset that a link should start from: the one with the shortest link."""
+    same = [
+        preset
+        for preset in scenario_presets()
+        if (preset.scenario["chip"], preset.scenario["model"]) == (scenario.chip, scenario.model)
+    ]
+    candidates = same or list(scenario_presets())
+    return min(candidates, key=lambda preset: len(link_query(scenario, preset.id))).id
+
+
+def _open(options: argparse.Namespace) -> int:
+    text: str = options.link
+    if "preset=" in text or "?" in text:
+        opened = open_link(text, DEFAULT_PRESET)
+        if any(problem.field == "preset" for problem in opened.problems):
+            raise InputError(opened.problems)
+        _print_export(opened.scenario, options.json)
+        if opened.problems:
+            # What is valid is evaluated and printed; the exit code tells that it is not all.
+            raise InputError(opened.problems)
+        return 0
+    return _print_export(scenario_from(text), options.json)

@@ -1,0 +1,58 @@
+"""Numbers for people: three significant figures and a unit whose meaning never changes."""
+
+from __future__ import annotations
+
+import math
+
+SIGNIFICANT = 3
+DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+SCALED_UNITS = ("B", "B/s", "MAC", "MAC/s", "FLOP", "FLOP/s")
+TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+SECONDS_AS_MINUTES = 600.0
+SECONDS_AS_HOURS = 36000.0
+LARGEST_PLAIN = 1e15
+
+
+def significant(value: float, figures: int = SIGNIFICANT) -> str:
+    """Return a number with some significant figures, grouped, and never as an exponent.
+
+    Whole parts keep all their digits: 12345.6 is ``12,346``.
+    """
+    if value == 0:
+        return "0"
+    if not math.isfinite(value) or abs(value) >= LARGEST_PLAIN:
+        return f"{value:.{figures - 1}e}"
+    decimals = figures - 1 - math.floor(math.log10(abs(value)))
+    text = f"{round(value, decimals):,.{max(decimals, 0)}f}"
+    return text if text.strip("-0.,") else f"{value:.{figures - 1}e}"
+
+
+def human(value: float | None, unit: str = "") -> str:
+    """Return a value with its unit for display, ``-`` for a missing one.
+
+    Bytes and rates take decimal prefixes (1 GB = 1e9 B), seconds become ms, µs, min or h, and a
+    fraction becomes a percentage.
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    if unit == "s":
+        return _human_time(value)
+    if unit == "fraction":
+        return f"{significant(100 * value)} %"
+    if unit in SCALED_UNITS:
+        for factor, prefix in DECIMAL:
+            if abs(value) >= factor:
+                return f"{significant(value / factor)} {prefix}{unit}"
+    number = f"{value:,.0f}" if float(value).is_integer() and abs(value) < LARGEST_PLAIN else ""
+    return f"{number or significant(value)} {unit}".rstrip()
+
+
+def _human_time(seconds: float) -> str:
+    if seconds >= SECONDS_AS_HOURS:
+        return f"{significant(seconds / 3600)} h"
+    if seconds >= SECONDS_AS_MINUTES:
+        return f"{significant(seconds / 60)} min"
+    for factor, name in TIMES:
+        if abs(seconds) >= factor:
+            return f"{significant(seconds / factor)} {name}"
+    return "0 s" if seconds == 0 else f"{significant(seconds / 1e-9)} ns"
