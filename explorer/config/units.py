@@ -7,6 +7,8 @@ import math
 SIGNIFICANT = 3
 DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 SCALED_UNITS = ("B", "B/s", "MAC", "MAC/s", "FLOP", "FLOP/s")
+BINARY = ((2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
+BINARY_BYTES = "iB"
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 SECONDS_AS_MINUTES = 600.0
 SECONDS_AS_HOURS = 36000.0
@@ -30,7 +32,8 @@ def significant(value: float, figures: int = SIGNIFICANT) -> str:
 def human(value: float | None, unit: str = "") -> str:
     """Return a value with its unit for display, ``-`` for a missing one.
 
-    Bytes and rates take decimal prefixes (1 GB = 1e9 B), seconds become ms, µs, min or h, and a
+    ``iB`` shows bytes with binary prefixes (1 KiB = 1024 B), as scratchpads are sized. Other bytes
+    and rates take decimal prefixes (1 GB = 1e9 B), seconds become ms, µs, min or h, and a
     fraction becomes a percentage.
     """
     if value is None or math.isnan(value):
@@ -39,12 +42,26 @@ def human(value: float | None, unit: str = "") -> str:
         return _human_time(value)
     if unit == "fraction":
         return f"{significant(100 * value)} %"
+    if unit == BINARY_BYTES:
+        return _human_binary(value)
     if unit in SCALED_UNITS:
         for factor, prefix in DECIMAL:
             if abs(value) >= factor:
                 return f"{significant(value / factor)} {prefix}{unit}"
     number = f"{value:,.0f}" if float(value).is_integer() and abs(value) < LARGEST_PLAIN else ""
-    return f"{number or significant(value)} {unit}".rstrip()
+    return f"{number or significant(value)} {_singular(unit) if value == 1 else unit}".rstrip()
+
+
+def _singular(unit: str) -> str:
+    """Return ``cluster`` for ``clusters``; other units stay as they are."""
+    return unit[:-1] if unit.isalpha() and unit.endswith("s") and len(unit) > 1 else unit
+
+
+def _human_binary(value: float) -> str:
+    for factor, prefix in BINARY:
+        if abs(value) >= factor:
+            return f"{significant(value / factor)} {prefix}B"
+    return f"{significant(value)} B"
 
 
 def _human_time(seconds: float) -> str:

@@ -1,0 +1,27 @@
+"""Entry of the web app: pages and sidebar wiring, nothing else."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from explorer.ui import explore, share, state
+from explorer.ui.sidebar import sidebar
+
+
+def main() -> None:
+    """Draw the page that the address names, with the sidebar that all pages share."""
+    st.set_page_config(page_title="Inference explorer", layout="wide", page_icon="◧")
+    state.start()
+    chosen = st.navigation(
+        [
+            st.Page(explore.page, title="What do I get?", url_path="explore", default=True),
+            st.Page(share.page, title="Take it with me", url_path="share"),
+        ],
+        position="top",
+    )
+    sidebar()
+    state.show_notices()
+    chosen.run()
+
+
+main()

@@ -1,0 +1,1 @@
+"""Streamlit pages and widgets; nothing below this room knows Streamlit."""

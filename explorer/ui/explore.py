@@ -1,0 +1,182 @@
+"""Page "What do I get?": headline, what limits it, and where time, bytes and capacity go."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import streamlit as st
+
+from explorer.config.scenario import Scenario
+from explorer.config.units import human, significant
+from explorer.costs.memory import STORAGE_BYTES
+from explorer.costs.tiling import Tile, best_single_level_tile
+from explorer.plots.breakdown import breakdown_data, breakdown_figure
+from explorer.plots.memory import memory_bars, memory_figure
+from explorer.plots.pipeline import pipeline_figure
+from explorer.plots.roofline import roofline_data, roofline_figure
+from explorer.serving.advice import single_changes_that_fit
+from explorer.serving.evaluate import Evaluation, evaluate
+from explorer.serving.explain import limit_sentence
+from explorer.serving.report import broken_constraints, evaluation_document, violation_message
+from explorer.serving.timeline import pipeline_timeline
+from explorer.ui import state
+
+DeltaColour = Literal["normal", "inverse", "off"]
+UNCHANGED = 5e-4
+METRIC_WIDTH = 230
+SHARED_PHASES = ("prefill", "decode")
+TILE_PRECISION = "fp32"
+
+
+def page() -> None:
+    """Draw the page for this session's scenario."""
+    scenario = state.scenario()
+    evaluation = evaluate(scenario)
+    feasible = bool(evaluation.feasible)
+    st.header(scenario.name, anchor=False)
+    if not feasible:
+        _does_not_fit(scenario, evaluation)
+    _headline(evaluation)
+    if feasible:
+        st.markdown(f"**What limits it.** {limit_sentence(evaluation)}")
+    for note in evaluation.machine.notes():
+        st.caption(f"Note: {note}")
+    tile = _tile(scenario)
+    _memory(evaluation, tile)
+    _pipeline(evaluation, feasible)
+    _breakdown(evaluation, feasible)
+    _roofline(evaluation, tile)
+    _numbers(evaluation)
+
+
+def _does_not_fit(scenario: Scenario, evaluation: Evaluation) -> None:
+    messages = [violation_message(item) for item in broken_constraints(evaluation)]
+    st.error("**This plan does not fit.** " + " ".join(messages))
+    changes = single_changes_that_fit(scenario)
+    if not changes:
+        st.markdown("No single slider can repair it; the search looks at all of them together.")
+        return
+    st.markdown("Any one of these makes it fit:")
+    with st.container(horizontal=True):
+        for change in changes[:4]:
+            st.button(
+                f"{change.label} → {human(float(change.value), change.unit)}",
+                key=f"fit:{change.path}",
+                on_click=state.apply,
+                args=({change.path: change.value},),
+            )
+
+
+def _headline(evaluation: Evaluation) -> None:
+    now = evaluation_document(evaluation)
+    before = evaluation_document(evaluate(state.baseline()))
+    unit = evaluation.inputs.scenario.chip_document().unit_name
+    rows: tuple[tuple[str, tuple[str, ...], str, DeltaColour], ...] = (
+        ("Throughput", ("pool", "throughput_tokens_per_second"), "tokens/s", "normal"),
+        ("Time to first token", ("latency", "ttft_seconds"), "s", "inverse"),
+        ("Time per output token", ("latency", "tpot_seconds"), "s", "inverse"),
+        (f"{unit.capitalize()}s a pool", ("pool", "clusters"), "", "off"),
+        (f"Pools / idle {unit}s", ("pool", "pools"), "", "off"),
+        (
+            f"{unit.capitalize()}-seconds a token",
+            ("pool", "cluster_seconds_per_token"),
+            "",
+            "inverse",
+        ),
+        ("Memory free, fullest", (), "B", "normal"),
+        ("Batch", ("stages", "batch"), "requests", "off"),
+    )
+    with st.container(horizontal=True, key="headline"):
+        for label, path, of, colour in rows:
+            value, reference = _figure(now, path), _figure(before, path)
+            text = human(value, of)
+            if path == ("pool", "pools"):
+                text = f"{text} / {human(_figure(now, ('pool', 'idle_clusters')))}"
+            st.metric(
+                label,
+                text,
+                delta=_change(value, reference),
+                delta_color=colour,
+                border=True,
+                width=METRIC_WIDTH,
+            )
+
+
+def _figure(document: dict[str, Any], path: tuple[str, ...]) -> float | None:
+    if path:
+        value: float | None = document[path[0]][path[1]]
+        return value
+    budgets = [document["memory"][pool] for pool in ("prefill", "decode")]
+    return min(float(budget["limit_bytes"] - budget["total_bytes"]) for budget in budgets)
+
+
+def _change(value: float | None, reference: float | None) -> str | None:
+    if value is None or not reference:
+        return None
+    change = value / reference - 1
+    if abs(change) < UNCHANGED:
+        return None
+    sign = "+" if change > 0 else "−"
+    return f"{sign}{significant(100 * abs(change))} % vs preset"
+
+
+def _tile(scenario: Scenario) -> Tile | None:
+    if scenario.chip_document().family != "mt3000":
+        return None
+    return best_single_level_tile(
+        int(scenario.value("hardware.sm_bytes")),
+        int(scenario.value("hardware.am_bytes")),
+        STORAGE_BYTES[TILE_PRECISION],
+    )
+
+
+def _memory(evaluation: Evaluation, tile: Tile | None) -> None:
+    st.subheader("Does it fit?", anchor=False)
+    st.plotly_chart(memory_figure(memory_bars(evaluation, tile)), key="memory", width="stretch")
+    if tile is not None:
+        st.caption(
+            f"Tile: the best single-level FP32 tile (Eqs 4-5) is {tile.m} x {tile.k} x {tile.n}, "
+            f"{significant(tile.intensity)} MAC/B."
+        )
+
+
+def _pipeline(evaluation: Evaluation, feasible: bool) -> None:
+    st.subheader("When does each stage work?", anchor=False)
+    if not feasible:
+        st.info("A plan that does not fit has no timeline.")
+        return
+    timeline = pipeline_timeline(evaluation)
+    phases = SHARED_PHASES if evaluation.inputs.shared else ()
+    st.plotly_chart(pipeline_figure(timeline, phases), key="pipeline", width="stretch")
+    hidden = (
+        f" {timeline.hidden_rows} more rows alike are left out." if timeline.hidden_rows else ""
+    )
+    st.caption(
+        f"Steady state: a batch of {human(float(evaluation.batch), 'requests')} every "
+        f"{human(timeline.interval_seconds, 's')}.{hidden}"
+    )
+
+
+def _breakdown(evaluation: Evaluation, feasible: bool) -> None:
+    st.subheader("Where does the time go?", anchor=False)
+    if not feasible:
+        st.info("A plan that does not fit has no times.")
+        return
+    st.plotly_chart(breakdown_figure(breakdown_data(evaluation)), key="breakdown", width="stretch")
+
+
+def _roofline(evaluation: Evaluation, tile: Tile | None) -> None:
+    st.subheader("Is it the memory or the arithmetic?", anchor=False)
+    st.caption(
+        "Left of a roof's bend an operator waits for memory, right of it for arithmetic. "
+        "Circles: prefill; diamonds: decode; colours as above."
+    )
+    st.plotly_chart(
+        roofline_figure(roofline_data(evaluation, tile)), key="roofline", width="stretch"
+    )
+
+
+def _numbers(evaluation: Evaluation) -> None:
+    with st.expander("Numbers behind the page"):
+        document = evaluation_document(evaluation)
+        st.json(document, expanded=1)

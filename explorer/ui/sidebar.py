@@ -1,0 +1,160 @@
+"""The sidebar: preset, the sliders that matter most, and every other number below."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from explorer.config.errors import InputError
+from explorer.config.links import apply_texts, split_assignments
+from explorer.config.presets import load_scenario_preset, scenario_presets
+from explorer.config.scenario import WORD_FIELDS, Scenario
+from explorer.ui import state
+from explorer.ui.controls import knob_slider
+
+MAIN_HARDWARE = {
+    "mt3000": ("ddr_bandwidth_bytes_per_second", "sm_bytes", "am_bytes", "gsm_bytes"),
+    "ascend910a": (
+        "hbm_bandwidth_bytes_per_second",
+        "weight_stream_bytes_per_second",
+        "link_bandwidth_bytes_per_second",
+        "collective_fixed_seconds",
+    ),
+}
+WORKLOAD = ("prompt_tokens", "output_tokens", "max_context_tokens", "clusters_total")
+PREFILL = ("tp_prefill", "pp_prefill", "dp_prefill", "micro_batch_prefill")
+DECODE = ("tp_decode", "pp_decode", "micro_batch_decode")
+SHARED = ("tp_decode", "pp_decode", "micro_batch_prefill", "micro_batch_decode")
+SLICES = ("slices", "max_slices", "min_rows_per_slice")
+LIMITS = (
+    "limits.ttft_seconds",
+    "limits.tpot_seconds",
+    "limits.memory_headroom_fraction",
+    "measured.prefill_seconds",
+    "measured.decode_seconds",
+)
+PRECISION_LABELS = {
+    "precision.compute": "Arithmetic",
+    "precision.weights": "Weights stored as",
+    "precision.kv": "KV cache stored as",
+}
+
+
+def sidebar() -> None:
+    """Draw all controls of the scenario."""
+    with st.sidebar:
+        _preset()
+        scenario = state.scenario()
+        family = scenario.chip_document().family
+        with st.expander("Machine", expanded=True):
+            _sliders("hardware", MAIN_HARDWARE[family])
+        with st.expander("Workload", expanded=True):
+            _sliders("workload", WORKLOAD)
+        if scenario.plan.placement == "shared":
+            with st.expander("Plan: the same cards prefill and decode", expanded=True):
+                _sliders("plan", SHARED)
+        else:
+            with st.expander("Prefill pool", expanded=True):
+                _sliders("plan", PREFILL)
+            with st.expander("Decode pool", expanded=True):
+                _sliders("plan", DECODE)
+            with st.expander("Buffer between them", expanded=True):
+                _sliders("plan", ("buffer_clusters",))
+        if family == "ascend910a":
+            with st.expander("All-reduce slices", expanded=True):
+                _sliders("plan", SLICES)
+        with st.expander("Precision"):
+            for path, label in PRECISION_LABELS.items():
+                _words(path, label, scenario)
+        with st.expander("Limits and measured times"):
+            for path in LIMITS:
+                knob_slider(path)
+        with st.expander("Every other number of the machine"):
+            names = scenario.chip_document().quantities
+            _sliders("hardware", tuple(n for n in names if n not in MAIN_HARDWARE[family]))
+        _exact_value()
+
+
+def _preset() -> None:
+    presets = {f"{item.id}@{item.version}": item for item in scenario_presets()}
+    key = "preset_choice"
+    if state.preset() not in presets:
+        older = load_scenario_preset(state.preset())
+        presets[state.preset()] = older
+    if st.session_state.get(key) != state.preset():
+        st.session_state[key] = state.preset()
+    st.selectbox(
+        "Preset",
+        options=list(presets),
+        key=key,
+        format_func=lambda reference: presets[reference].title,
+        help="A machine, a model and a plan to start from. Choosing one resets every slider.",
+        on_change=_preset_chosen,
+    )
+    st.caption(presets[state.preset()].why)
+    if state.scenario() != state.baseline():
+        st.button(
+            "Reset to preset",
+            on_click=state.load_preset,
+            args=(state.preset(),),
+            width="stretch",
+            key="reset",
+        )
+
+
+def _preset_chosen() -> None:
+    state.load_preset(state.widget_value("preset_choice"))
+
+
+def _sliders(section: str, names: tuple[str, ...]) -> None:
+    for name in names:
+        knob_slider(f"{section}.{name}")
+
+
+def _words(path: str, label: str, scenario: Scenario) -> None:
+    options = WORD_FIELDS[path]
+    if path == "precision.compute":
+        options = scenario.chip_document().compute_precisions
+    key = f"word:{path}"
+    if st.session_state.get(key) != scenario.value(path):
+        st.session_state[key] = scenario.value(path)
+    st.segmented_control(
+        label,
+        options=options,
+        key=key,
+        format_func=str.upper,
+        on_change=_word_chosen,
+        args=(path,),
+        required=True,
+        help=f"In links: `{path}`. Storage formats are converted on load; only arithmetic "
+        "formats change the peak.",
+    )
+
+
+def _word_chosen(path: str) -> None:
+    state.apply({path: state.widget_value(f"word:{path}")})
+
+
+def _exact_value() -> None:
+    st.text_input(
+        "Set any value exactly",
+        key="exact",
+        placeholder="plan.micro_batch_decode=48",
+        on_change=_exact_entered,
+        help="path=value as in a link; several separated by &. The path of each control is at "
+        "the end of its help.",
+    )
+
+
+def _exact_entered() -> None:
+    text = str(state.widget_value("exact")).strip()
+    if not text:
+        return
+    try:
+        texts = split_assignments(text.split("&"))
+    except InputError as error:
+        state.notice(error.problems, "Nothing was changed")
+        return
+    changed, problems = apply_texts(state.scenario(), texts)
+    state.replace(changed)
+    state.notice(problems, "Not set")
+    st.session_state["exact"] = ""

@@ -1,0 +1,123 @@
+"""What a browser session holds: one scenario, the preset it started from, and notices.
+
+The scenario is the only truth. Widgets show it and change one value of it through a callback, so
+a value that no widget touched keeps every digit, whatever page is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import streamlit as st
+
+from explorer.config.errors import InputError, Problem
+from explorer.config.files import scenario_from_json
+from explorer.config.links import link_query, open_pairs, pinned_reference, preset_scenario
+from explorer.config.presets import scenario_presets
+from explorer.config.scenario import Scenario
+
+DEFAULT_PRESET = "mt3000-llama2-13b"
+SCENARIO, PRESET, NOTICES = "scenario", "preset", "notices"
+
+
+def start() -> None:
+    """Open the link in the address bar when the session is new."""
+    if SCENARIO in st.session_state:
+        return
+    pairs = [(key, value) for key in st.query_params for value in st.query_params.get_all(key)]
+    opened = open_pairs(pairs, DEFAULT_PRESET)
+    st.session_state[SCENARIO] = opened.scenario
+    st.session_state[PRESET] = opened.preset
+    st.session_state[NOTICES] = ()
+    notice(opened.problems, "The link was opened without these parts")
+
+
+def scenario() -> Scenario:
+    """Return the scenario of this session."""
+    value: Scenario = st.session_state[SCENARIO]
+    return value
+
+
+def preset() -> str:
+    """Return the preset, with version, that the scenario is compared with."""
+    value: str = st.session_state[PRESET]
+    return value
+
+
+def baseline() -> Scenario:
+    """Return the preset's own scenario."""
+    return preset_scenario(preset())
+
+
+def apply(changes: Mapping[str, object]) -> None:
+    """Change some values, or say why not and keep everything as it was."""
+    try:
+        st.session_state[SCENARIO] = scenario().replacing(changes)
+    except InputError as error:
+        notice(error.problems, "Nothing was changed")
+
+
+def replace(new: Scenario) -> None:
+    """Put another scenario on the sliders; keeps the nearest preset as the comparison."""
+    st.session_state[SCENARIO] = new
+    same = [
+        f"{item.id}@{item.version}"
+        for item in scenario_presets()
+        if (item.scenario["chip"], item.scenario["model"]) == (new.chip, new.model)
+    ]
+    if same and preset() not in same:
+        st.session_state[PRESET] = same[0]
+
+
+def load_preset(reference: str) -> None:
+    """Start afresh from a preset."""
+    pinned = pinned_reference(reference)
+    st.session_state[PRESET] = pinned
+    st.session_state[SCENARIO] = preset_scenario(pinned)
+
+
+def import_file(content: bytes, name: str) -> bool:
+    """Put an imported file on the sliders; say what is wrong with it otherwise."""
+    try:
+        replace(scenario_from_json(content, name))
+    except InputError as error:
+        notice(error.problems, "The file was not opened")
+        return False
+    return True
+
+
+def share_query() -> str | None:
+    """Return the query of a link to this scenario, or None where only a file can hold it."""
+    try:
+        return link_query(scenario(), preset())
+    except InputError:
+        return None
+
+
+def notice(problems: Iterable[Problem], lead: str) -> None:
+    """Keep messages until the person closes them."""
+    sentences = tuple(f"{lead}: {problem.sentence()}." for problem in problems)
+    if sentences:
+        known: tuple[str, ...] = st.session_state.get(NOTICES, ())
+        st.session_state[NOTICES] = tuple(dict.fromkeys((*known, *sentences)))
+
+
+def show_notices() -> None:
+    """Show kept messages as text, never as markup, with a button that closes them."""
+    sentences: tuple[str, ...] = st.session_state.get(NOTICES, ())
+    if not sentences:
+        return
+    with st.container(border=True, key="notices"):
+        for sentence in sentences:
+            st.text(f"⚠ {sentence}")
+        st.button("Close these messages", on_click=_close_notices, key="close_notices")
+
+
+def _close_notices() -> None:
+    st.session_state[NOTICES] = ()
+
+
+def widget_value(key: str) -> Any:
+    """Return what a keyed widget holds."""
+    return st.session_state[key]
