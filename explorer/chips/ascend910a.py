@@ -11,6 +11,7 @@ import numpy as np
 
 from explorer.chips.inputs import Inputs, Kinds, kinds_reader, read_numbers
 from explorer.chips.machine import Capacity, Link, Roof
+from explorer.config.errors import refuse
 from explorer.config.numbers import as_float_array
 from explorer.costs.arrays import ONE, ZERO, Array, scalar, total
 from explorer.costs.attention import decode_attention, prefill_attention
@@ -65,7 +66,11 @@ class Ascend910a:
     def of(cls, inputs: Inputs) -> Ascend910a:
         """Return the machine of a scenario; raises InputError when the chip lacks a number."""
         scenario = inputs.scenario
-        return cls(inputs, read_numbers(scenario, Ascend910aNumbers), kinds_reader(scenario))
+        numbers = read_numbers(scenario, Ascend910aNumbers)
+        if np.any(numbers.measured_tp <= 1):
+            accepted = "expected at least 2 cards: one alone reduces nothing"
+            raise refuse("chip.quantities.measured_tp", numbers.measured_tp, accepted)
+        return cls(inputs, numbers, kinds_reader(scenario))
 
     @property
     def capacity(self) -> Capacity:

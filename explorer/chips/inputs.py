@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TypeVar
 
+import numpy as np
+
 from explorer.config.errors import refuse
 from explorer.config.model import Model
 from explorer.config.numbers import as_float_array
@@ -111,14 +113,19 @@ def read_numbers(scenario: Scenario, into: type[Numbers]) -> Numbers:
     """Return the chip's numbers, overrides applied, as a dataclass of float arrays.
 
     Raises:
-        InputError: when the chip document lacks a number that its family needs.
+        InputError: when the chip document lacks a number that its family needs, or has zero for
+            one that divides. Only times and the overhead may be zero.
     """
     chip = scenario.chip_document()
     names = [field.name for field in fields(into)]  # type: ignore[arg-type]
     missing = [name for name in names if name not in chip.quantities]
     if missing:
         raise refuse("chip.quantities", "", f"a {chip.family} chip also needs {', '.join(missing)}")
-    return into(**{name: as_float_array(scenario.value(f"hardware.{name}")) for name in names})
+    values = {name: as_float_array(scenario.value(f"hardware.{name}")) for name in names}
+    for name, value in values.items():
+        if not ("_seconds" in name or name == "overhead_bytes" or np.all(value > 0)):
+            raise refuse(f"chip.quantities.{name}", value, "expected a number above 0")
+    return into(**values)
 
 
 def kinds_reader(scenario: Scenario) -> Kinds:

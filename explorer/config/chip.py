@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from explorer.config.quantity import Document, Knob, Number, Quantity, Scale
+from explorer.config.errors import shown
+from explorer.config.quantity import Document, Knob, Number, Quantity, Scale, Text, Version
 
 CHIP_SCHEMA = "explorer.chip/1"
+LARGEST_VALUE = 1e30
 
 
 class ChipQuantity(Quantity):
@@ -19,18 +21,27 @@ class ChipQuantity(Quantity):
     maximum: Number
     scale: Scale
     raising: str
+    display_unit: str = ""
+
+    @model_validator(mode="after")
+    def _value_is_in_range(self) -> ChipQuantity:
+        if not 0 <= self.minimum <= self.value <= self.maximum <= LARGEST_VALUE:
+            numbers = ", ".join(map(shown, (self.minimum, self.value, self.maximum)))
+            accepted = f"0 <= minimum <= value <= maximum <= {LARGEST_VALUE:g}"
+            raise ValueError(f"expected {accepted}, not {numbers}")
+        return self
 
 
 class Chip(Document):
     """One machine as data; ``family`` names the cost model that reads its quantities."""
 
     schema_: Literal["explorer.chip/1"] = Field(alias="schema")
-    id: str
-    version: int
+    id: Text
+    version: Version
     family: Literal["mt3000", "ascend910a"]
-    name: str
+    name: Text
     source: str
-    unit_name: str
+    unit_name: Text
     quantities: dict[str, ChipQuantity]
 
     def knob(self, name: str) -> Knob:
@@ -45,6 +56,7 @@ class Chip(Document):
             scale=quantity.scale,
             raising=quantity.raising,
             source=quantity.source,
+            display_unit=quantity.display_unit,
         )
 
     @property

@@ -25,8 +25,8 @@ class Problem:
     def sentence(self) -> str:
         """Return the problem as one sentence without line breaks."""
         subject = self.field or "input"
-        shown = f" = {self.value}" if self.value else ""
-        return f"{subject}{shown}: {self.accepted}"
+        value = f" = {self.value}" if self.value else ""
+        return printable(f"{subject}{value}: {self.accepted}")
 
 
 class InputError(ValueError):
@@ -38,13 +38,18 @@ class InputError(ValueError):
         super().__init__("; ".join(problem.sentence() for problem in self.problems))
 
 
+def printable(text: str) -> str:
+    """Return ``text`` on one line, with a question mark for what a terminal might act on."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
 def shown(value: object) -> str:
     """Return ``value`` as short printable text, fit for one line of a message."""
     try:
         text = value if isinstance(value, str) else repr(value)
     except (RecursionError, ValueError):
         text = f"a {type(value).__name__} too large to show"
-    text = "".join(character if character.isprintable() else "?" for character in text)
+    text = printable(text)
     if len(text) <= LONGEST_SHOWN_VALUE:
         return text
     return text[: LONGEST_SHOWN_VALUE - 3] + "..."

@@ -47,7 +47,7 @@ def scenario_from(reference: str) -> Scenario:
     if is_preset_reference(reference):
         return preset_scenario(reference)
     path = Path(reference)
-    if not ("/" in reference or reference.endswith(".json") or path.is_file()):
+    if not ("/" in reference or reference.endswith(".json") or _is_file(path)):
         return preset_scenario(reference)
     try:
         with path.open("rb") as file:
@@ -56,3 +56,10 @@ def scenario_from(reference: str) -> Scenario:
         reason = getattr(error, "strerror", None) or "not a usable path"
         raise refuse("file", reference, f"cannot be read: {reason}") from None
     return scenario_from_json(content, path.name)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False

@@ -71,9 +71,10 @@ def validated(value: object, document: type[AnyDocument], prefix: str = "") -> A
     try:
         return document.model_validate(value)
     except ValidationError as error:
+        outer = [prefix] if prefix else []
         problems = [
             Problem(
-                ".".join([*([prefix] if prefix else []), *map(str, item["loc"])]),
+                ".".join([*outer, *(shown(str(part)) for part in item["loc"])]),
                 "" if item["type"] in ("missing", "extra_forbidden") else shown(item["input"]),
                 _accepted(item["type"], item["msg"]),
             )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import gcd
+from math import gcd, isqrt
 from typing import Annotated, Literal
 
 from pydantic import Field, Strict, model_validator
 
-from explorer.config.quantity import Document, Quantity
+from explorer.config.quantity import Document, Quantity, Text, Version
 
 MODEL_SCHEMA = "explorer.model/1"
 LayerKind = Literal["full_attention", "linear_attention"]
@@ -48,9 +48,9 @@ class ModelDocument(Document):
     """A model as data; ``layer_pattern`` repeats until all layers have a kind."""
 
     schema_: Literal["explorer.model/1"] = Field(alias="schema")
-    id: str
-    version: int
-    name: str
+    id: Text
+    version: Version
+    name: Text
     source: str
     layer_pattern: Annotated[tuple[LayerKind, ...], Field(min_length=1, max_length=1024)]
     numbers: ModelNumbers
@@ -133,10 +133,11 @@ class Model:
         common = gcd(self.query_heads, self.ffn_width)
         if "linear_attention" in self.kinds:
             common = gcd(common, self.linear_key_heads, self.linear_value_heads)
+        small = [tp for tp in range(1, isqrt(common) + 1) if common % tp == 0]
         return tuple(
             tp
-            for tp in range(1, common + 1)
-            if common % tp == 0 and (self.kv_heads % tp == 0 or tp % self.kv_heads == 0)
+            for tp in sorted({*small, *(common // tp for tp in small)})
+            if self.kv_heads % tp == 0 or tp % self.kv_heads == 0
         )
 
     @cached_property

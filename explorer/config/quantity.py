@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
+import unicodedata
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
 
 from explorer.config.errors import Problem, shown
 from explorer.config.numbers import AnyArray
@@ -15,7 +15,18 @@ Kind = Literal["published", "measured", "derived", "assumed", "fitted", "overrid
 Scale = Literal["linear", "log", "integers", "log_integers", "powers_of_two", "divisors"]
 WHOLE_SCALES = ("integers", "log_integers", "powers_of_two", "divisors")
 Number = Annotated[int, Strict()] | Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Version = Annotated[int, Strict(), Field(ge=1, le=999_999)]
 MOST_VALUES_LISTED = 24
+
+
+def plain_text(text: str) -> str:
+    """Return ``text``; raises ValueError where it holds control characters or lone surrogates."""
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
+        raise ValueError("expected text without control characters")
+    return text
+
+
+Text = Annotated[str, AfterValidator(plain_text)]
 
 
 class Document(BaseModel):
@@ -49,6 +60,12 @@ class Knob(Document):
     raising: str
     source: str
     words: tuple[str, ...] = ()
+    display_unit: str = ""
+
+    @property
+    def shown_unit(self) -> str:
+        """Unit to show the value in, where it is not the unit it is kept in."""
+        return self.display_unit or self.unit
 
     @property
     def whole(self) -> bool:
@@ -73,7 +90,8 @@ class Knob(Document):
             fine = False
         else:
             fine = not (self.whole and not isinstance(value, int))
-            fine = fine and math.isfinite(value) and self.minimum <= value <= self.maximum
+            # False for NaN too, and exact for integers that no float can hold.
+            fine = fine and self.minimum <= value <= self.maximum
         return None if fine else Problem(self.path, shown(value), self.accepted())
 
     def _array_is_fine(self, values: AnyArray) -> bool:

@@ -15,10 +15,11 @@ from explorer.config.knobs import scenario_knobs
 from explorer.config.model import Model, ModelDocument
 from explorer.config.numbers import AnyArray, Real, Whole
 from explorer.config.presets import load_chip, load_model
-from explorer.config.quantity import Document, Knob, listed
+from explorer.config.quantity import Document, Knob, Text, Version, listed, plain_text
 
 SCENARIO_SCHEMA: Literal["explorer.scenario/1"] = "explorer.scenario/1"
 LONGEST_NAME = 200
+CLUSTERS = "clusters"
 
 
 class Precision(Document):
@@ -32,8 +33,8 @@ class Precision(Document):
 class Versions(Document):
     """Preset versions that ``chip`` and ``model`` mean, when those are preset ids."""
 
-    chip: int | None = None
-    model: int | None = None
+    chip: Version | None = None
+    model: Version | None = None
 
 
 class Workload(Document):
@@ -81,7 +82,7 @@ class Scenario(Document):
     """A chip, a model, a workload and a plan; any number may be a numpy array."""
 
     schema_: Literal["explorer.scenario/1"] = Field(alias="schema", default=SCENARIO_SCHEMA)
-    name: str = Field(min_length=1, max_length=LONGEST_NAME)
+    name: Text = Field(min_length=1, max_length=LONGEST_NAME)
     chip: str | Chip
     model: str | ModelDocument
     versions: Versions = Versions()
@@ -184,8 +185,13 @@ def parse_scenario(value: object) -> Scenario:
     if not isinstance(value, Mapping):
         raise refuse("scenario", value, "expected a JSON object")
     check_schema(value.get("schema", SCENARIO_SCHEMA), SCENARIO_SCHEMA)
+    whole = {
+        field: validated(value[field], document, field)
+        for field, document in (("chip", Chip), ("model", ModelDocument))
+        if isinstance(value.get(field), Mapping)
+    }
     try:
-        scenario = validated(value, Scenario)
+        scenario = validated({**value, **whole}, Scenario)
     except InputError as error:
         raise InputError(_with_knob_words(error.problems)) from None
     problems = problems_of(scenario)
@@ -216,10 +222,19 @@ def knob_at(scenario: Scenario, path: str) -> Knob | None:
     if section == "hardware":
         chip = scenario.chip_document()
         return chip.knob(name) if name in chip.quantities else None
-    knob = scenario_knobs().get(path)
+    knob = _for_chip(scenario_knobs().get(path), scenario.chip_document())
     if knob is not None and path in ("plan.pp_prefill", "plan.pp_decode"):
         return knob.model_copy(update={"maximum": scenario.model_shape().layers})
     return knob
+
+
+def _for_chip(knob: Knob | None, chip: Chip) -> Knob | None:
+    """Return the knob in the chip's own words: its unit of scale is a cluster or a card."""
+    if knob is None or knob.unit != CLUSTERS or chip.unit_name + "s" == CLUSTERS:
+        return knob
+    units = f"{chip.unit_name}s"
+    label = knob.label.replace(CLUSTERS.capitalize(), units.capitalize())
+    return knob.model_copy(update={"unit": units, "label": label})
 
 
 def legal_values(scenario: Scenario, path: str) -> tuple[int, ...]:
@@ -343,6 +358,10 @@ def _replaced(scenario: Scenario, path: str, value: object) -> Scenario:
 def _replaced_head(scenario: Scenario, path: str, value: object) -> Scenario:
     if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_NAME:
         raise refuse(path, value, f"expected a text of 1 to {LONGEST_NAME} characters")
+    try:
+        plain_text(value)
+    except ValueError as error:
+        raise refuse(path, value, str(error)) from None
     updated = scenario.model_copy(update={path: value})
     if path == "name":
         return updated
@@ -360,13 +379,14 @@ def _with_knob_words(problems: tuple[Problem, ...]) -> list[Problem]:
     result: dict[str, Problem] = {}
     for problem in problems:
         field = ".".join(problem.field.split(".")[:2])
-        if problem.field.startswith(("chip.", "model.")):
-            field = problem.field
         knob = scenario_knobs().get(field)
         known = problem.accepted in ("unknown field", "this field is required")
         worded = problem
         if knob is not None and not known:
             worded = Problem(field, problem.value, knob.accepted())
+        elif problem.field.startswith(("chip.", "model.")):
+            field = field.partition(".")[0]
+            worded = Problem(field, problem.value, "expected a preset id or a whole document")
         result.setdefault(field, worded)
     return list(result.values())
 
