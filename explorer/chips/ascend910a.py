@@ -19,7 +19,7 @@ from explorer.costs.collective import all_reduce_rank_bytes, marginal_all_reduce
 from explorer.costs.memory import kv_bytes_per_token_layer, kv_heads_per_rank, layer_weight_bytes
 from explorer.costs.overlap import effective_slices, slices_by_rule
 from explorer.costs.partition import StageShare
-from explorer.costs.terms import Bound, Stage, Term, code, fixed_term
+from explorer.costs.terms import Bound, Stage, Term, code
 from explorer.costs.transfer import message_seconds
 
 ALL_REDUCES_PER_LAYER = 2
@@ -119,11 +119,10 @@ class Ascend910a:
         of the GEMMs beside it) and pays a fixed cost for each extra collective.
         """
         device = self._device_terms(share)
-        waiting = np.maximum(
-            self._host_issue_seconds(share) - total([term.seconds for term in device]), 0.0
-        )
+        issued = self._host_issue_seconds(share)
+        waiting = np.maximum(issued - total([term.seconds for term in device]), 0.0)
         kinds = self.kinds("host_issue_seconds_per_layer", "host_issue_seconds_per_collective")
-        host = fixed_term("host_issue_wait", waiting, Bound.HOST, kinds)
+        host = Term("host_issue_wait", waiting, issued, bound_by=code(Bound.HOST), kinds=kinds)
         return Stage((*device, host))
 
     def decode_stage(self, share: StageShare) -> Stage:

@@ -14,6 +14,7 @@ from explorer.plots.breakdown import breakdown_data, breakdown_figure
 from explorer.plots.memory import memory_bars, memory_figure
 from explorer.plots.pipeline import pipeline_figure
 from explorer.plots.roofline import roofline_data, roofline_figure
+from explorer.plots.slices import slice_sweep, slices_figure
 from explorer.serving.advice import single_changes_that_fit
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.explain import limit_sentence
@@ -42,6 +43,8 @@ def page() -> None:
     for note in evaluation.machine.notes():
         st.caption(f"Note: {note}")
     tile = _tile(scenario)
+    if scenario.chip_document().family == "ascend910a":
+        _slices(scenario)
     _memory(evaluation, tile)
     _pipeline(evaluation, feasible)
     _breakdown(evaluation, feasible)
@@ -127,6 +130,28 @@ def _tile(scenario: Scenario) -> Tile | None:
         int(scenario.value("hardware.sm_bytes")),
         int(scenario.value("hardware.am_bytes")),
         STORAGE_BYTES[TILE_PRECISION],
+    )
+
+
+def _slices(scenario: Scenario) -> None:
+    sweep = slice_sweep(scenario)
+    best = sweep.best
+    loss = sweep.chosen_seconds * best.rows_per_second / sweep.rows - 1
+    verdict = (
+        "the present setting is as fast"
+        if loss < UNCHANGED
+        else f"the present setting takes {significant(100 * loss)} % longer"
+    )
+    st.subheader("How many slices?", anchor=False)
+    st.markdown(
+        f"For {human(float(sweep.rows), 'rows')} a pass, "
+        f"**{human(float(best.slices), 'slices')}** is best "
+        f"({significant(best.rows_per_second)} tokens/s of prefill); {verdict}."
+    )
+    st.plotly_chart(slices_figure(sweep), key="slices", width="stretch")
+    st.caption(
+        "A pass ends when both are done: more slices hide more of each all-reduce on the device, "
+        "and cost the host another collective to issue."
     )
 
 
