@@ -1,0 +1,61 @@
+"""Fixtures for the tests in a browser."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.browser import App, chromium_path, launch_chromium, new_context, running_app, watch
+
+
+@pytest.fixture(scope="session")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    """The app, running for the whole session, with the file that its output goes to."""
+    with running_app(tmp_path_factory.mktemp("app") / "server.log") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def app_url(app: App) -> str:
+    """Where the app answers, without a slash at the end."""
+    return app.url
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium for the whole session."""
+    executable = chromium_path()
+    if executable is None:
+        reason = "no Chromium is installed: 'bash tests/run' installs it, as root or with sudo"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        chromium = launch_chromium(playwright, executable)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """A fresh browser context, 1440 by 900."""
+    opened = new_context(browser)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def problems(context: BrowserContext) -> list[str]:
+    """All that went wrong in the browser so far; a test that expects some clears the list."""
+    return watch(context)
+
+
+@pytest.fixture
+def page(context: BrowserContext, problems: list[str]) -> Iterator[Page]:
+    """A page in a fresh context, which must come to its end with no problem in the browser."""
+    opened = context.new_page()
+    yield opened
+    assert problems == []
