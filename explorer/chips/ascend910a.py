@@ -230,8 +230,9 @@ class Ascend910a:
         )
         projections = layers * rows * n.projection_seconds_per_row_layer * split
         fixed, wire = self._prefill_collectives(share)
-        hidden = np.minimum(self._hidden_by_slicing(layers), wire + projections)
+        hidden = self._hidden_by_slicing(layers)
         wire_hidden = np.minimum(hidden, wire)
+        projections_hidden = np.minimum(hidden - wire_hidden, projections)
         reduces, payload = self._all_reduces(share), self._payload(rows)
         return (
             self._term(
@@ -252,7 +253,7 @@ class Ascend910a:
             ),
             Term(
                 "projections",
-                projections - (hidden - wire_hidden),
+                projections - projections_hidden,
                 projections,
                 weights + layers * self._payload(rows),
                 rows * weights / i.weight_bytes,
