@@ -121,7 +121,10 @@ def test_slicing_hides_no_more_than_what_there_is_to_hide():
     assert stage["projections"].seconds == stage["all_reduce_bytes"].seconds == 0
     assert stage["gated_delta"].seconds > 0
     some = {t.name: t for t in prefill(4096, 2).prefill_stage.terms}
-    hidden = sum(float(some[n].busy_seconds - some[n].seconds) for n in some)
+    hidden = sum(
+        float(some[name].busy_seconds - some[name].seconds)
+        for name in ("projections", "all_reduce_bytes")
+    )
     assert hidden == pytest.approx(0.101e-3 * 4096 / 2)
 
 
@@ -200,6 +203,13 @@ def test_pipeline_stages_hand_the_hidden_state_over():
     assert decode.seconds == pytest.approx(1e-5 + 10240 / 22.7e9)
     assert prefill_.seconds == pytest.approx(1e-5 + 4096 * 10240 / 22.7e9)
     assert (decode.bytes, prefill_.bytes) == (10240, 4096 * 10240)
+
+
+def test_the_host_issues_for_as_long_whatever_the_rows():
+    for rows in (512, 4096):
+        host = {t.name: t for t in prefill(rows, 4).prefill_stage.terms}["host_issue_wait"]
+        assert host.busy_seconds == pytest.approx(0.384 + 1.57e-3 * 512)
+        assert (host.seconds > 0) == (rows == 512)
 
 
 def test_waiting_for_the_host_binds_short_prompts_only():
