@@ -162,7 +162,7 @@ def _parsed(scenario: Scenario, path: str, text: str) -> object:
     if text == UNBOUNDED and path in OPTIONAL_PATHS:
         return None
     # int() and float() alone would read "1_000", " 7 " and Arabic digits; a link holds plain ones.
-    plain = text.isascii() and not any(character in "_ \t\n" for character in text)
+    plain = text.isascii() and not any(sign == "_" or sign.isspace() for sign in text)
     try:
         if not plain:
             raise ValueError

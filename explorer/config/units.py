@@ -16,16 +16,13 @@ LARGEST_PLAIN = 1e15
 
 
 def significant(value: float, figures: int = SIGNIFICANT) -> str:
-    """Return a number with some significant figures, grouped, and never as an exponent.
-
-    Whole parts keep all their digits: 12345.6 is ``12,346``.
-    """
+    """Return a number rounded to some significant figures, grouped: 12345.6 is ``12,300``."""
     if value == 0:
         return "0"
     if not math.isfinite(value) or abs(value) >= LARGEST_PLAIN:
         return f"{value:.{figures - 1}e}"
-    decimals = figures - 1 - math.floor(math.log10(abs(value)))
-    text = f"{round(value, decimals):,.{max(decimals, 0)}f}"
+    decimals = max(figures - 1 - math.floor(math.log10(abs(value))), 0)
+    text = f"{round(value, decimals):,.{decimals}f}"
     return text if text.strip("-0.,") else f"{value:.{figures - 1}e}"
 
 
