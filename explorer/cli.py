@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from explorer.config.errors import InputError
+from explorer.config.errors import InputError, printable
 from explorer.config.files import scenario_from
 from explorer.config.links import apply_texts, link_query, open_link, split_assignments
 from explorer.config.presets import scenario_presets
@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with 2."""
-        self.exit(BAD_INPUT, f"{self.prog}: {message}\n")
+        self.exit(BAD_INPUT, f"{printable(self.prog)}: {printable(message)}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,8 +55,8 @@ def chosen_scenario(options: argparse.Namespace) -> Scenario:
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """Print one document on stdout; NaN and infinity never leave this way."""
-    print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))
+    """Print one document on stdout, in ASCII; NaN and infinity never leave this way."""
+    print(json.dumps(document, indent=2, allow_nan=False))
 
 
 def _parser() -> Parser:

@@ -81,10 +81,14 @@ def violation_message(constraint: Constraint) -> str:
     needed, available = human(value, constraint.unit), human(limit, constraint.unit)
     if needed == available:
         # A difference too small for three figures still decides: show every digit of it.
-        needed, available = f"{value:,.10g} {constraint.unit}", f"{limit:,.10g} {constraint.unit}"
+        needed, available = (f"{_every_digit(x)} {constraint.unit}" for x in (value, limit))
     meaning = constraint.meaning[0].upper() + constraint.meaning[1:]
     verb = "is" if constraint.name in ("ttft", "tpot") else "needs"
     return f"{meaning} {verb} {needed}; the limit is {available}."
+
+
+def _every_digit(value: float) -> str:
+    return f"{value:,.0f}" if value.is_integer() else f"{value:,}"
 
 
 def term_documents(terms: tuple[Term, ...]) -> list[dict[str, Any]]:
