@@ -1,0 +1,1 @@
+"""Design-space search: spaces, certified optima, the staged procedure, and Optuna studies."""

@@ -1,0 +1,241 @@
+"""The certified optimum: every plan of a space evaluated, block by block, and counted."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from explorer.config.numbers import AnyArray
+from explorer.config.scenario import Scenario
+from explorer.costs.arrays import Array
+from explorer.search.objectives import EQ22, Objective
+from explorer.search.space import Space, Value, Values
+from explorer.search.staged import fixed_batch_space
+from explorer.serving.constraints import CONSTRAINTS
+from explorer.serving.evaluate import Evaluation, evaluate
+
+LARGEST_BLOCK = 600_000
+"""Plans evaluated at once: enough to amortise a call, few enough to stay within some MB."""
+
+Progress = Callable[[int, int], None]
+Stopped = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What the enumeration of a space found.
+
+    Attributes:
+        objective: what was optimised.
+        space: the plans that were enumerated (for ``eq22`` those of the fixed batch).
+        optimum: best value of a feasible plan, in the objective's unit; NaN when there is none.
+        plan: its values by path, or None.
+        scenario: its scenario, or None.
+        enumerated: plans looked at.
+        feasible: plans among them that keep every constraint.
+        ties: feasible plans whose value equals the optimum to the last bit; of these ``plan`` is
+            the one with the fewest clusters a pool, then the lexicographically smallest values
+            in the order of the axes.
+        excluded: plans that violate each constraint; one plan may violate several.
+        seconds: time taken.
+        complete: False when stopped early, so that ``optimum`` certifies nothing.
+    """
+
+    objective: Objective
+    space: Space
+    optimum: float
+    plan: dict[str, Value] | None
+    scenario: Scenario | None
+    enumerated: int
+    feasible: int
+    ties: int
+    excluded: dict[str, int]
+    seconds: float
+    complete: bool
+
+    def gap(self, value: float) -> float:
+        """Return how far a value is from the optimum, as a fraction of it."""
+        return self.objective.gap(value, self.optimum)
+
+
+def certify(
+    space: Space,
+    objective: Objective,
+    progress: Progress | None = None,
+    stopped: Stopped | None = None,
+) -> Certificate:
+    """Return the optimum over all plans of a space, by evaluating every one of them.
+
+    For an objective that is meant for a given batch (``eq22``) the decode pool and its batch are
+    fixed first, see ``fixed_batch_space``.
+
+    Args:
+        space: the plans; any number of axes, any values.
+        objective: what to optimise.
+        progress: called with plans done and plans in all, after each block.
+        stopped: asked after each block; True ends the enumeration, marked incomplete.
+    """
+    chosen = fixed_batch_space(space) if objective.fixes_batch else space
+    return _enumerate(chosen, objective, progress, stopped)
+
+
+def trap(
+    space: Space, progress: Progress | None = None, stopped: Stopped | None = None
+) -> Certificate:
+    """Return the optimum of Eq. 22 as printed over the whole space, batch included.
+
+    It shows why Eq. 22 needs a fixed batch: cluster-seconds of a batch are least for the smallest
+    one, whatever a token then costs.
+    """
+    return _enumerate(space, EQ22, progress, stopped)
+
+
+def _enumerate(
+    space: Space, objective: Objective, progress: Progress | None, stopped: Stopped | None
+) -> Certificate:
+    started = time.perf_counter()
+    tally = _Tally(objective)
+    blocks = Blocks(space)
+    complete = True
+    for block in blocks:
+        tally.add(block, evaluate(block.scenario))
+        if progress is not None:
+            progress(tally.enumerated, space.size)
+        if stopped is not None and stopped() and tally.enumerated < space.size:
+            complete = False
+            break
+    found = tally.values is not None
+    return Certificate(
+        objective=objective,
+        space=space,
+        optimum=tally.optimum,
+        plan=space.plan(tally.values) if tally.values is not None else None,
+        scenario=space.scenario(tally.values) if tally.values is not None else None,
+        enumerated=tally.enumerated,
+        feasible=tally.feasible,
+        ties=tally.ties if found else 0,
+        excluded=tally.excluded,
+        seconds=time.perf_counter() - started,
+        complete=complete,
+    )
+
+
+@dataclass(frozen=True)
+class Block:
+    """Part of a space: a scenario whose arrays are an open mesh over ``values``."""
+
+    scenario: Scenario
+    values: tuple[Values, ...]
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Values on each axis."""
+        return tuple(map(len, self.values))
+
+    @property
+    def size(self) -> int:
+        """Plans in the block."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A space cut into blocks of at most ``largest`` plans, in lexicographic order.
+
+    The last axes stay whole, one axis is cut into runs of values, the ones before it take a
+    single value a block.
+    """
+
+    space: Space
+    largest: int = LARGEST_BLOCK
+
+    def __iter__(self) -> Iterator[Block]:
+        lengths = [len(axis) for axis in self.space.axes]
+        cut, inner = len(lengths), 1
+        while cut and inner * lengths[cut - 1] <= self.largest:
+            cut -= 1
+            inner *= lengths[cut]
+        runs = [1] * cut + lengths[cut:]
+        if cut:
+            runs[cut - 1] = max(self.largest // inner, 1)
+        yield from self._from(self.space.base, runs, ())
+
+    def _from(
+        self, scenario: Scenario, runs: list[int], before: tuple[Values, ...]
+    ) -> Iterator[Block]:
+        position, axes = len(before), self.space.axes
+        if position == len(axes):
+            yield Block(scenario, before)
+            return
+        axis, run = axes[position], runs[position]
+        for start in range(0, len(axis), run):
+            values = axis.values[start : start + run]
+            setting = values[0] if len(values) == 1 else _along(values, position, len(axes))
+            changed = scenario.replacing(dict.fromkeys(axis.paths, setting))
+            yield from self._from(changed, runs, (*before, values))
+
+
+def _along(values: Values, position: int, dimensions: int) -> AnyArray:
+    shape = [1] * dimensions
+    shape[position] = len(values)
+    return np.asarray(values).reshape(shape)
+
+
+@dataclass
+class _Tally:
+    """What has been found so far."""
+
+    objective: Objective
+    optimum: float = math.nan
+    values: Values | None = None
+    clusters: float = math.inf
+    enumerated: int = 0
+    feasible: int = 0
+    ties: int = 0
+    excluded: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CONSTRAINTS, 0))
+
+    def add(self, block: Block, evaluation: Evaluation) -> None:
+        """Count a block and keep its best plan if it is the best so far.
+
+        A mask over some of the axes counts for each combination of the others.
+        """
+        self.enumerated += block.size
+        for constraint in evaluation.constraints:
+            kept = constraint.kept
+            violating = kept.size - int(np.count_nonzero(kept))
+            self.excluded[constraint.name] += violating * (block.size // kept.size)
+        mask = evaluation.feasible
+        feasible = int(np.count_nonzero(mask)) * (block.size // mask.size)
+        self.feasible += feasible
+        if not feasible:
+            return
+        values = evaluation.objective(self.objective.name)
+        best = self.objective.best_of(values)
+        if math.isnan(best) or self.objective.better(self.optimum, best):
+            return
+        self._keep(block, _full_rank(values, len(block.shape)), best, evaluation.clusters)
+
+    def _keep(self, block: Block, values: Array, best: float, clusters: Array) -> None:
+        at_best = np.flatnonzero(values == best)
+        here = np.broadcast_to(clusters, values.shape).reshape(-1)[at_best]
+        fewest = int(np.argmin(here))
+        ties = len(at_best) * (block.size // values.size)
+        if best != self.optimum:
+            self.optimum, self.ties, self.clusters = best, 0, math.inf
+        self.ties += ties
+        if here[fewest] < self.clusters:
+            self.clusters = float(here[fewest])
+            indices = np.unravel_index(at_best[fewest], values.shape)
+            self.values = tuple(
+                axis[int(index)] for axis, index in zip(block.values, indices, strict=True)
+            )
+
+
+def _full_rank(values: Array, dimensions: int) -> Array:
+    missing = dimensions - values.ndim
+    return values.reshape((1,) * missing + values.shape)

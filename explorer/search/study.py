@@ -1,0 +1,276 @@
+"""Searching a space with Optuna: ask, evaluate, report every constraint, tell."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+
+import optuna
+from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.study import StudyDirection
+
+from explorer.config.errors import refuse
+from explorer.config.scenario import Scenario
+from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, Objective
+from explorer.search.polish import is_long, next_neighbour
+from explorer.search.space import DP_PREFILL, PP_PREFILL, Axis, Space
+from explorer.search.staged import fixed_batch_space, staged_plan
+from explorer.search.trials import Judge, Outcome
+from explorer.serving.constraints import CONSTRAINTS
+
+SAMPLERS = ("tpe", "random", "nsga2")
+MOST_TRIALS = 100_000
+POPULATION = 50
+POLISH_FROM = 0.4
+"""Part of the trials after which untried neighbours of the best plans come first."""
+
+LARGEST_SOLVED_MESH = 10_000
+"""Plans that one trial may evaluate at once to solve the size of the prefill pool."""
+
+Stopped = Callable[[], bool]
+_create_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How to search.
+
+    Attributes:
+        objective: what to optimise.
+        trials: plans to try; repeats, first plans and the polish count.
+        seed: same seed, same answer.
+        sampler: one of ``SAMPLERS``.
+        plain: True leaves the sampler alone with all axes: no first plans, no solved prefill
+            pool, no polish.
+    """
+
+    objective: Objective = CLUSTER_SECONDS_PER_TOKEN
+    trials: int = 300
+    seed: int = 0
+    sampler: str = "tpe"
+    plain: bool = False
+
+    def __post_init__(self) -> None:
+        if self.sampler not in SAMPLERS:
+            raise refuse("sampler", self.sampler, f"expected {', '.join(SAMPLERS)}")
+        if not 1 <= self.trials <= MOST_TRIALS:
+            raise refuse("trials", self.trials, f"expected a whole number from 1 to {MOST_TRIALS}")
+        if not 0 <= self.seed < 2**32:
+            raise refuse("seed", self.seed, f"expected a whole number from 0 to {2**32 - 1}")
+
+
+@dataclass(frozen=True)
+class TrialReport:
+    """What a search says after each trial; ``best`` is None until a plan was feasible."""
+
+    number: int
+    trials: int
+    value: float
+    best_value: float
+    best: Scenario | None
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found.
+
+    Attributes:
+        best: scenario of the best feasible plan, or None.
+        best_value: its objective; NaN without one.
+        objective: what was optimised.
+        space: the plans searched (for ``eq22`` those of the fixed batch).
+        trials: trials run.
+        feasible_trials: those whose plan keeps every constraint.
+        distinct_plans: distinct plans among them, a solved axis not counted.
+        seconds: time taken.
+        excluded: trials whose plan violates each constraint.
+        history: (trial number, value or NaN, best so far or NaN) for each trial.
+        solved_exactly: names of axes whose best value was computed for each trial, not searched.
+        stopped: whether it ended before its trials were used up.
+    """
+
+    best: Scenario | None
+    best_value: float
+    objective: Objective
+    space: Space
+    trials: int
+    feasible_trials: int
+    distinct_plans: int
+    seconds: float
+    excluded: dict[str, int]
+    history: tuple[tuple[int, float, float], ...]
+    solved_exactly: tuple[str, ...]
+    stopped: bool
+
+
+def search(
+    space: Space,
+    settings: SearchSettings,
+    progress: Callable[[TrialReport], None] | None = None,
+    stopped: Stopped | None = None,
+) -> SearchResult:
+    """Return the best plan that a study finds among the plans of a space.
+
+    With pools apart, the size of the prefill pool (PP_P and DP_P, where they are searched) is
+    solved within each trial by evaluating all its values at once; the result says so. The first
+    trials are the plan nearest to the scenario's own and the staged procedure's; in the later
+    ones untried neighbours of the best plans come before the sampler's proposals.
+
+    Args:
+        space: the plans; for ``eq22`` its decode pool and batch are fixed first.
+        settings: objective, trials, seed, sampler.
+        progress: called after each trial.
+        stopped: asked after each trial; True ends the search.
+    """
+    started = time.perf_counter()
+    objective = settings.objective
+    chosen = fixed_batch_space(space) if objective.fixes_batch else space
+    judge = Judge(chosen, objective, () if settings.plain else _solvable(chosen))
+    study = _study(settings)
+    queue = deque(() if settings.plain else _first_plans(judge))
+    tally = _Tally(objective)
+    for number in range(settings.trials):
+        planned = queue.popleft() if queue else None
+        if planned is None and not settings.plain and number >= POLISH_FROM * settings.trials:
+            planned = next_neighbour(judge)
+        if planned is not None:
+            study.enqueue_trial(_parameters(judge.axes, planned))
+        trial = study.ask()
+        indices = tuple(_suggested(trial, axis) for axis in judge.axes)
+        outcome = judge.outcome(indices)
+        for name, excess in outcome.excess.items():
+            trial.set_constraint(name, excess)
+        study.tell(trial, outcome.value if outcome.feasible else _worst(objective))
+        tally.add(indices, outcome)
+        if progress is not None:
+            best = judge.scenario(tally.leader[1]) if tally.found else None
+            progress(TrialReport(number, settings.trials, outcome.value, tally.best_value, best))
+        if stopped is not None and stopped():
+            break
+    return SearchResult(
+        best=judge.scenario(tally.leader[1]) if tally.found else None,
+        best_value=tally.best_value,
+        objective=objective,
+        space=chosen,
+        trials=len(tally.history),
+        feasible_trials=tally.feasible,
+        distinct_plans=judge.distinct,
+        seconds=time.perf_counter() - started,
+        excluded=tally.excluded,
+        history=tuple(tally.history),
+        solved_exactly=tuple(axis.name for axis in judge.solved),
+        stopped=len(tally.history) < settings.trials,
+    )
+
+
+@dataclass
+class _Tally:
+    """What a search has seen so far; the leader is the least violating plan until one fits."""
+
+    objective: Objective
+    feasible: int = 0
+    excluded: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CONSTRAINTS, 0))
+    history: list[tuple[int, float, float]] = field(default_factory=list)
+    _leader: tuple[tuple[int, ...], Outcome] | None = None
+
+    @property
+    def leader(self) -> tuple[tuple[int, ...], Outcome]:
+        """Indices and outcome of the best plan so far."""
+        if self._leader is None:
+            raise LookupError("no trial has been run")
+        return self._leader
+
+    @property
+    def found(self) -> bool:
+        """Whether a plan was feasible."""
+        return self._leader is not None and self._leader[1].feasible
+
+    @property
+    def best_value(self) -> float:
+        """Best objective of a feasible plan, NaN without one."""
+        return self.leader[1].value if self.found else math.nan
+
+    def add(self, indices: tuple[int, ...], outcome: Outcome) -> None:
+        """Count a trial."""
+        self.feasible += outcome.feasible
+        for name in outcome.violated:
+            self.excluded[name] += 1
+        if self._leader is None or self._beats(outcome, self._leader[1]):
+            self._leader = (indices, outcome)
+        self.history.append((len(self.history), outcome.value, self.best_value))
+
+    def _beats(self, outcome: Outcome, other: Outcome) -> bool:
+        if outcome.feasible or other.feasible:
+            return self.objective.better(outcome.value, other.value)
+        return outcome.violation < other.violation
+
+
+def _study(settings: SearchSettings) -> optuna.Study:
+    minimised = settings.objective.minimised
+    direction = StudyDirection.MINIMIZE if minimised else StudyDirection.MAXIMIZE
+    with _create_lock:
+        # Creating a study announces itself on stderr; nothing else here does.
+        level = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        try:
+            return optuna.create_study(direction=direction, sampler=_sampler(settings))
+        finally:
+            optuna.logging.set_verbosity(level)
+
+
+def _sampler(settings: SearchSettings) -> BaseSampler:
+    if settings.sampler == "tpe":
+        return TPESampler(seed=settings.seed)
+    if settings.sampler == "nsga2":
+        population = min(POPULATION, max(settings.trials // 5, 2))
+        return NSGAIISampler(seed=settings.seed, population_size=population)
+    return RandomSampler(seed=settings.seed)
+
+
+def _worst(objective: Objective) -> float:
+    """Return what an infeasible trial tells; samplers rank those by their constraints."""
+    return math.inf if objective.minimised else -math.inf
+
+
+def _solvable(space: Space) -> tuple[Axis, ...]:
+    """Return the axes that size the prefill pool, fewer when their mesh would be too large."""
+    if space.base.plan.placement != "disaggregated":
+        return ()
+    solved: tuple[Axis, ...] = ()
+    for path in (DP_PREFILL, PP_PREFILL):
+        axis = space.axis(path)
+        if axis is not None and len(axis) * prod(map(len, solved)) <= LARGEST_SOLVED_MESH:
+            solved = (axis, *solved)
+    return solved
+
+
+def _first_plans(judge: Judge) -> list[tuple[int, ...]]:
+    own = judge.space.base
+    plans = [scenario for scenario in (own, staged_plan(own, judge.space).scenario) if scenario]
+    indices = (
+        tuple(axis.nearest(plan.value(axis.paths[0])) for axis in judge.axes) for plan in plans
+    )
+    return list(dict.fromkeys(indices))
+
+
+def _suggested(trial: optuna.Trial, axis: Axis) -> int:
+    """Return the index that a trial proposes on an axis: by value, or by place in its list."""
+    if is_long(axis):
+        low, high = int(axis.values[0]), int(axis.values[-1])
+        return trial.suggest_int(axis.name, low, high, log=True) - low
+    return trial.suggest_int(f"{axis.name}[]", 0, len(axis) - 1)
+
+
+def _parameters(axes: tuple[Axis, ...], indices: tuple[int, ...]) -> dict[str, int]:
+    """Return the parameters that make ``_suggested`` propose ``indices``."""
+    return {
+        axis.name if is_long(axis) else f"{axis.name}[]": (
+            int(axis.values[index]) if is_long(axis) else index
+        )
+        for axis, index in zip(axes, indices, strict=True)
+    }
