@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from explorer import search_command
 from explorer.config.errors import InputError, printable
 from explorer.config.files import scenario_from
 from explorer.config.links import apply_texts, link_query, open_link, split_assignments
@@ -74,6 +75,11 @@ def _parser() -> Parser:
     add_source(evaluate)
     evaluate.set_defaults(command=_evaluate)
 
+    search = commands.add_parser("search", help="look for the best plan of a scenario")
+    add_source(search)
+    search_command.add_options(search)
+    search.set_defaults(command=_search)
+
     link = commands.add_parser("link", help="print the share link of a scenario")
     add_source(link)
     link.add_argument("--base", default="", help="address of the app to put before the query")
@@ -119,6 +125,15 @@ def _print_export(scenario: Scenario, as_json: bool) -> int:
         print_json(document)
     else:
         print(evaluation_text(document))
+    return 0
+
+
+def _search(options: argparse.Namespace) -> int:
+    document, text = search_command.run(chosen_scenario(options), options)
+    if options.json:
+        print_json(document)
+    else:
+        print(text)
     return 0
 
 

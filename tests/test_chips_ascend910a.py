@@ -227,14 +227,20 @@ def test_no_term_is_negative_and_none_exceeds_what_the_resource_worked(s):
             assert 0 <= term.seconds <= term.busy_seconds
 
 
-def test_notes_tell_where_a_plan_leaves_the_measurements():
-    assert prefill(512).machine.notes() == ()
-    (short,) = prefill(511).machine.notes()
-    assert "512 rows" in short
-    assert "extrapolated" in short
-    other = scenario(ASCEND, plan__tp_prefill=2, plan__tp_decode=2)
-    (cards,) = evaluate(other).machine.notes()
-    assert "4 cards" in cards
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"workload.prompt_tokens": 511}, "512"),
+        ({"workload.prompt_tokens": 4434}, "4433"),
+        ({"plan.micro_batch_decode": 2}, "1 request"),
+        ({"plan.tp_prefill": 2, "plan.tp_decode": 2}, "4 cards"),
+    ],
+)
+def test_notes_tell_where_a_plan_leaves_the_measurements(changes, word):
+    for rows in (512, 4433):
+        assert prefill(rows).machine.notes() == ()
+    (note,) = evaluate(scenario(ASCEND, **changes)).machine.notes()
+    assert word in note
 
 
 @pytest.mark.parametrize(

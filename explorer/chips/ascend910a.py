@@ -51,6 +51,8 @@ class Ascend910aNumbers:
     decode_fixed_seconds_per_layer: Array
     serial_below_rows_per_slice: Array
     shortest_measured_rows: Array
+    longest_measured_rows: Array
+    largest_measured_decode_batch: Array
     measured_tp: Array
 
 
@@ -183,11 +185,18 @@ class Ascend910a:
     def notes(self) -> tuple[str, ...]:
         """Return where the scenario leaves the report's measurements."""
         n, i = self.numbers, self.inputs
+        rows, batch = self.prefill_rows, i.micro_batch_decode
+        measured = f"{n.shortest_measured_rows:.0f} to {n.longest_measured_rows:.0f} rows"
         notes = []
-        if np.any(self.prefill_rows < n.shortest_measured_rows):
+        if np.any((rows < n.shortest_measured_rows) | (rows > n.longest_measured_rows)):
             notes.append(
-                f"Prefill passes under {n.shortest_measured_rows:.0f} rows were never measured: "
-                "their time is extrapolated."
+                f"Prefill passes of {measured} were measured: this plan's time is extrapolated, "
+                "and the memory of its activations is not counted."
+            )
+        if np.any(batch > n.largest_measured_decode_batch):
+            notes.append(
+                f"Decode was measured at up to {n.largest_measured_decode_batch:.0f} request a "
+                "step: larger batches assume that weights are still streamed once."
             )
         if np.any((i.tp_prefill != n.measured_tp) | (i.tp_decode != n.measured_tp)):
             notes.append(f"Only {n.measured_tp:.0f} cards were measured: other TP is extrapolated.")

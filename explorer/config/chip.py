@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -41,7 +41,7 @@ class Chip(Document):
     family: Literal["mt3000", "ascend910a"]
     name: Text
     source: str
-    unit_name: Text
+    unit_name: Annotated[str, Field(pattern=r"^[a-z]{1,20}$")]
     quantities: dict[str, ChipQuantity]
 
     def knob(self, name: str) -> Knob:

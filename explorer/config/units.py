@@ -16,7 +16,10 @@ LARGEST_PLAIN = 1e15
 
 
 def significant(value: float, figures: int = SIGNIFICANT) -> str:
-    """Return a number rounded to some significant figures, grouped: 12345.6 is ``12,300``."""
+    """Return a number with some significant figures, grouped.
+
+    Whole parts keep all their digits: 12345.6 is ``12,346``.
+    """
     if value == 0:
         return "0"
     if not math.isfinite(value) or abs(value) >= LARGEST_PLAIN:

@@ -13,6 +13,7 @@ from explorer.config.quantity import Knob
 from explorer.config.scenario import OPTIONAL_PATHS, Scenario, knob_at, legal_values
 from explorer.config.units import human
 from explorer.ui import state
+from explorer.ui.text import plain
 
 Value = float | int | str | None
 LOG_STEPS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
@@ -78,8 +79,8 @@ def help_text(knob: Knob, scenario: Scenario) -> str:
     kind = kind_of(knob, scenario)
     provenance = f"{kind}: " if kind else ""
     return (
-        f"**Raising it:** {knob.raising}\n\n**Accepted:** {bounds}\n\n"
-        f"**Source:** {provenance}{knob.source}\n\n**In links:** `{knob.path}`"
+        f"**Raising it:** {plain(knob.raising)}\n\n**Accepted:** {plain(bounds)}\n\n"
+        f"**Source:** {plain(provenance + knob.source)}\n\n**In links:** {plain(knob.path)}"
     )
 
 
@@ -96,7 +97,7 @@ def kind_of(knob: Knob, scenario: Scenario) -> str:
 def _label(knob: Knob, scenario: Scenario) -> str:
     assumed = kind_of(knob, scenario) in (ASSUMED_MARK, "fitted")
     mark = f" · :orange[{kind_of(knob, scenario)}]" if assumed else ""
-    return f"{knob.label}{mark}"
+    return f"{plain(knob.label)}{mark}"
 
 
 def _in_baseline(path: str) -> bool:

@@ -21,6 +21,7 @@ from explorer.serving.explain import limit_sentence
 from explorer.serving.report import broken_constraints, evaluation_document, violation_message
 from explorer.serving.timeline import pipeline_timeline
 from explorer.ui import state
+from explorer.ui.text import plain
 
 DeltaColour = Literal["normal", "inverse", "off"]
 UNCHANGED = 5e-4
@@ -34,14 +35,14 @@ def page() -> None:
     scenario = state.scenario()
     evaluation = evaluate(scenario)
     feasible = bool(evaluation.feasible)
-    st.header(scenario.name, anchor=False)
+    st.header(plain(scenario.name), anchor=False)
     if not feasible:
         _does_not_fit(scenario, evaluation)
     _headline(evaluation)
     if feasible:
         st.markdown(f"**What limits it.** {limit_sentence(evaluation)}")
     for note in evaluation.machine.notes():
-        st.caption(f"Note: {note}")
+        st.caption(f"Note: {plain(note)}")
     tile = _tile(scenario)
     if scenario.chip_document().family == "ascend910a":
         _slices(scenario)
@@ -54,7 +55,7 @@ def page() -> None:
 
 def _does_not_fit(scenario: Scenario, evaluation: Evaluation) -> None:
     messages = [violation_message(item) for item in broken_constraints(evaluation)]
-    st.error("**This plan does not fit.** " + " ".join(messages))
+    st.error("**This plan does not fit.** " + plain(" ".join(messages)))
     changes = single_changes_that_fit(scenario)
     if not changes:
         st.markdown("No single slider can repair it; the search looks at all of them together.")
@@ -63,7 +64,7 @@ def _does_not_fit(scenario: Scenario, evaluation: Evaluation) -> None:
     with st.container(horizontal=True):
         for change in changes[:4]:
             st.button(
-                f"{change.label} → {human(float(change.value), change.unit)}",
+                f"{plain(change.label)} → {human(float(change.value), change.unit)}",
                 key=f"fit:{change.path}",
                 on_click=state.apply,
                 args=({change.path: change.value},),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from explorer.config.errors import InputError
@@ -61,7 +63,18 @@ def _export() -> None:
         "real engine. `python -m explorer evaluate FILE` prints the same numbers."
     )
     st.markdown("**What to set on the engine**")
-    st.json(document["deploy"], expanded=2)
+    st.table(_deploy_table(document["deploy"]), hide_index=True)
+
+
+def _deploy_table(deploy: dict[str, Any]) -> pd.DataFrame:
+    rows = [
+        (f"{pool}: {name.replace('_', ' ')}", str(value))
+        for pool in ("prefill", "decode")
+        for name, value in deploy[pool].items()
+    ]
+    rows += [(name.replace("_", " "), str(deploy[name])) for name in ("buffer_clusters", "pools")]
+    rows += [(f"environment: {name}", value) for name, value in deploy["environment"].items()]
+    return pd.DataFrame(rows, columns=["setting", "value"])
 
 
 def _open() -> None:

@@ -1,0 +1,168 @@
+"""The pages, driven without a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.config.links import preset_scenario
+from explorer.config.presets import scenario_presets
+from explorer.config.units import human
+from explorer.serving.evaluate import evaluate
+
+APP = str(Path(__file__).parent.parent / "app.py")
+PRESETS = [f"{preset.id}@{preset.version}" for preset in scenario_presets()]
+
+
+def opened(**parameters: str | list[str]) -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=60)
+    for key, value in parameters.items():
+        app.query_params[key.replace("__", ".")] = value
+    return app.run()
+
+
+def metrics(app: AppTest) -> dict[str, str]:
+    return {metric.label: metric.value for metric in app.metric}
+
+
+def notices(app: AppTest) -> list[str]:
+    return [text.value for text in app.text if text.value.startswith("⚠")]
+
+
+def throughput(reference: str, changes: dict[str, object]) -> str:
+    scenario = preset_scenario(reference).replacing(changes)
+    return human(float(evaluate(scenario).objective("throughput")), "tokens/s")
+
+
+@pytest.mark.parametrize("reference", PRESETS)
+def test_each_preset_opens_with_its_own_figures(reference: str) -> None:
+    app = opened(preset=reference)
+    assert not app.exception
+    assert notices(app) == []
+    assert metrics(app)["Throughput"] == throughput(reference, {})
+
+
+def test_choosing_a_preset_resets_every_slider() -> None:
+    app = opened(preset="mt3000-llama2-13b@1", plan__tp_decode="8")
+    app.selectbox(key="preset_choice").set_value("mt3000-llama2-70b@1").run()
+    assert not app.exception
+    assert metrics(app)["Throughput"] == throughput("mt3000-llama2-70b@1", {})
+    assert app.select_slider(key="knob:plan.tp_decode").value == 8
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("hardware.ddr_bandwidth_bytes_per_second", 60e9),
+        ("plan.dp_prefill", 2),
+        ("plan.pp_decode", 7),
+        ("plan.micro_batch_decode", 128),
+        ("workload.output_tokens", 112),
+    ],
+)
+def test_moving_a_slider_moves_the_headline(path: str, value: float) -> None:
+    app = opened(preset="mt3000-llama2-7b@1")
+    app.select_slider(key=f"knob:{path}").set_value(value).run()
+    assert not app.exception
+    expected = throughput("mt3000-llama2-7b@1", {path: value})
+    assert metrics(app)["Throughput"] == expected
+    assert expected != throughput("mt3000-llama2-7b@1", {})
+
+
+def test_the_change_against_the_preset_is_shown() -> None:
+    app = opened(preset="mt3000-llama2-7b@1", hardware__ddr_bandwidth_bytes_per_second="60e9")
+    delta = next(metric.delta for metric in app.metric if metric.label == "Throughput")
+    assert delta.startswith("+")
+    assert delta.endswith("% vs preset")
+
+
+def test_a_link_restores_values_that_no_slider_step_has() -> None:
+    app = opened(
+        preset="mt3000-llama2-13b@1",
+        plan__micro_batch_decode="24",
+        hardware__ddr_bandwidth_bytes_per_second="37123456789.125",
+        workload__prompt_tokens="517",
+    )
+    assert notices(app) == []
+    assert app.select_slider(key="knob:plan.micro_batch_decode").value == 24
+    bandwidth = app.select_slider(key="knob:hardware.ddr_bandwidth_bytes_per_second")
+    assert bandwidth.value == 37123456789.125
+    app.select_slider(key="knob:plan.pp_decode").set_value(5).run()
+    scenario = app.session_state["scenario"]
+    assert scenario.plan.pp_decode == 5
+    assert scenario.hardware["ddr_bandwidth_bytes_per_second"] == 37123456789.125
+    assert scenario.workload.prompt_tokens == 517
+
+
+def test_what_a_link_gets_wrong_is_said_and_the_rest_is_kept() -> None:
+    app = opened(
+        preset="mt3000-llama2-13b@1",
+        plan__tp_decode=["8", "2"],
+        plan__pp_decode="99",
+        plan__pp_prefill="0x10",
+        workload__prompt_tokens="1e9",
+        nonsense="<script>alert(1)</script>",
+    )
+    assert not app.exception
+    text = "\n".join(notices(app))
+    for part in ("given twice", "plan.pp_decode = 99", "0x10", "1e9", "nonsense"):
+        assert part in text
+    assert app.session_state["scenario"].plan.tp_decode == 8
+    app.button(key="close_notices").click().run()
+    assert notices(app) == []
+
+
+def test_an_unknown_preset_is_said_and_the_default_opens() -> None:
+    app = opened(preset="mt9999")
+    assert "mt9999" in "\n".join(notices(app))
+    assert metrics(app)["Throughput"] == throughput("mt3000-llama2-13b@1", {})
+
+
+def test_a_plan_that_does_not_fit_shows_no_speed_and_one_click_repairs_it() -> None:
+    app = opened(preset="mt3000-llama2-70b@1", plan__pp_prefill="1")
+    assert "does not fit" in app.error[0].value
+    assert metrics(app)["Throughput"] == "–"
+    assert metrics(app)["Time to first token"] == "–"
+    app.button(key="fit:plan.pp_prefill").click().run()
+    assert not app.error
+    assert metrics(app)["Throughput"] != "–"
+
+
+def test_typed_values_are_taken_exactly_and_wrong_ones_explained() -> None:
+    app = opened(preset="mt3000-llama2-13b@1")
+    app.text_input(key="exact").set_value("plan.micro_batch_decode=48&plan.tp_decode=3").run()
+    assert app.session_state["scenario"].plan.micro_batch_decode == 48
+    assert app.session_state["scenario"].plan.tp_decode == 4
+    assert "expected one of 1, 2, 4, 8" in "\n".join(notices(app))
+    app.button(key="reset").click().run()
+    assert app.session_state["scenario"] == preset_scenario("mt3000-llama2-13b@1")
+
+
+def test_with_shared_placement_one_slider_sets_both_pools() -> None:
+    app = opened(preset="ascend910a-qwen3.8-27b@1")
+    app.select_slider(key="knob:plan.tp_decode").set_value(2).run()
+    plan = app.session_state["scenario"].plan
+    assert (plan.tp_prefill, plan.tp_decode) == (2, 2)
+    assert not app.error
+
+
+def test_precision_is_independent_of_the_other_two() -> None:
+    app = opened(preset="mt3000-llama2-13b@1")
+    app.segmented_control(key="word:precision.kv").set_value("int8").run()
+    precision = app.session_state["scenario"].precision
+    assert (precision.compute, precision.weights, precision.kv) == ("fp16", "fp16", "int8")
+
+
+def test_a_chip_offers_only_the_arithmetic_it_has() -> None:
+    app = opened(preset="ascend910a-qwen3.8-27b@1", precision__compute="fp32")
+    assert "no fp32 arithmetic" in "\n".join(notices(app))
+    assert app.segmented_control(key="word:precision.compute").options == ["FP16"]
+
+
+def test_two_sessions_do_not_see_each_other() -> None:
+    one, other = opened(preset="mt3000-llama2-7b@1"), opened(preset="mt3000-llama2-7b@1")
+    one.select_slider(key="knob:plan.pp_decode").set_value(9).run()
+    other.run()
+    assert other.session_state["scenario"] == preset_scenario("mt3000-llama2-7b@1")

@@ -1,0 +1,127 @@
+"""The search page, without a browser and with one."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from streamlit.testing.v1 import AppTest
+
+from explorer.config.links import preset_scenario
+from explorer.search.certificate import certify
+from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN
+from explorer.search.space import default_space
+from explorer.serving.evaluate import evaluate
+from tests.browser import charts_drawn, open_page, settle
+
+APP = str(Path(__file__).parent.parent / "app.py")
+SMALL = {
+    "plan.pp_prefill",
+    "plan.pp_decode",
+    "plan.dp_prefill",
+    "plan.micro_batch_prefill",
+}
+
+
+def search_page(**session: object) -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=60)
+    app.query_params["preset"] = "mt3000-llama2-7b@1"
+    app.run()
+    # Pages that are functions have no file to switch to: the page's hash is what a click sends.
+    app._page_hash = next(
+        page["page_script_hash"]
+        for page in app._registered_pages.values()
+        if page["url_pathname"] == "search"
+    )
+    for key, value in session.items():
+        app.session_state[key] = value
+    return app.run()
+
+
+def finished(app: AppTest) -> AppTest:
+    job = app.session_state["search_job"]
+    assert job.wait(60)
+    return app.run()
+
+
+def test_a_small_search_is_proved_and_applied() -> None:
+    app = search_page(pinned=sorted(SMALL), trials=40)
+    app.button(key="search").click().run()
+    finished(app)
+    assert not app.exception
+    assert any("proved over" in heading.value for heading in app.subheader)
+    app.button(key="apply").click().run()
+    scenario = preset_scenario("mt3000-llama2-7b@1")
+    optimum = certify(default_space(scenario, frozenset(SMALL)), CLUSTER_SECONDS_PER_TOKEN)
+    applied = evaluate(app.session_state["scenario"])
+    value = float(applied.objective("cluster_seconds_per_token"))
+    assert value == pytest.approx(optimum.optimum, rel=0.05)
+    assert value < float(evaluate(scenario).objective("cluster_seconds_per_token"))
+
+
+def test_nothing_feasible_names_the_constraint() -> None:
+    app = search_page(pinned=sorted(SMALL), trials=5)
+    app.session_state["scenario"] = app.session_state["scenario"].replacing(
+        {"workload.max_context_tokens": 600}
+    )
+    app.run()
+    app.button(key="search").click().run()
+    finished(app)
+    assert "context" in app.warning[0].value
+    assert not any(button.key == "apply" for button in app.button)
+
+
+def test_the_staged_plan_can_be_put_on_the_sliders() -> None:
+    app = search_page()
+    app.button(key="apply_staged").click().run()
+    assert not app.exception
+    plan = app.session_state["scenario"].plan
+    assert plan != preset_scenario("mt3000-llama2-7b@1").plan
+    assert bool(evaluate(app.session_state["scenario"]).feasible)
+
+
+def test_stop_ends_a_long_search() -> None:
+    app = search_page(trials=5000)
+    app.button(key="search").click().run()
+    job = app.session_state["search_job"]
+    while job.status().done < 3:
+        time.sleep(0.01)
+    app.button(key="stop").click().run()
+    assert job.wait(10)
+    assert job.status().state == "stopped"
+    assert job.status().done < 5000
+
+
+def test_raw_eq22_is_shown_as_the_trap_it_is() -> None:
+    app = search_page(objective="eq22")
+    app.button(key="trap").click().run()
+    assert "batch of 1 request:" in app.warning[0].value
+
+
+@pytest.mark.browser
+def test_search_stop_and_apply_in_a_browser(page: Page, app_url: str) -> None:
+    open_page(page, f"{app_url}/search")
+    page.get_by_label("Trials").fill("5000")
+    page.get_by_label("Trials").press("Enter")
+    settle(page)
+    page.get_by_role("button", name="Start the search").click()
+    expect(page.get_by_text("of 5,000 trials")).to_be_visible()
+    expect(page.get_by_role("heading", name="Best so far, not proved")).to_be_visible()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.get_by_role("heading", name="Best until stopped")).to_be_visible()
+
+    page.get_by_label("Trials").fill("60")
+    page.get_by_label("Trials").press("Enter")
+    settle(page)
+    page.get_by_role("button", name="Start the search").click()
+    expect(page.get_by_role("heading", name="proved over 40,960,000 plans")).to_be_visible()
+    settle(page)
+    charts_drawn(page)
+    page.get_by_role("button", name="Put this plan on the sliders").click()
+    settle(page)
+    page.get_by_role("link", name="Take it with me").click()
+    settle(page)
+    link = page.get_by_test_id("stCode").locator("code").first.inner_text()
+    assert "plan." in link
