@@ -103,3 +103,24 @@ def scenarios(draw: st.DrawFn, presets: tuple[str, ...] = PRESETS) -> Scenario:
         "limits.memory_headroom_fraction": draw(st.floats(0, 0.9)),
     }
     return base.replacing(plan)
+
+
+@st.composite
+def roomy_scenarios(draw: st.DrawFn, presets: tuple[str, ...] = PRESETS) -> Scenario:
+    """Draw a valid scenario on clusters large and many enough that most plans fit."""
+    s = draw(scenarios(presets))
+    work, plan = s.workload, s.plan
+    changes: dict[str, Any] = {
+        "workload.max_context_tokens": work.prompt_tokens + work.output_tokens,
+        "workload.clusters_total": draw(st.integers(50_000, 100_000)),
+        "hardware.memory_bytes": 1e13,
+        "plan.micro_batch_decode": min(plan.micro_batch_decode, 64),
+        "plan.buffer_clusters": draw(st.one_of(st.just("auto"), st.integers(500, 5000))),
+    }
+    if plan.placement == "shared":
+        changes |= {
+            "plan.tp_prefill": plan.tp_decode,
+            "plan.pp_prefill": plan.pp_decode,
+            "plan.dp_prefill": 1,
+        }
+    return s.replacing(changes)

@@ -172,6 +172,24 @@ def test_a_hybrid_model_is_summed_the_same_way(pp, tp, micro_batch):
     assert result.prefill_stage.seconds == pytest.approx(reference.stage("prefill"), rel=1e-10)
 
 
+def test_a_hybrid_models_work_is_counted_from_its_heads_and_states():
+    s = scenario(
+        MT3000, model="qwen3.8-27b", plan__pp_decode=1, plan__tp_decode=4,
+        plan__micro_batch_decode=3,
+    )  # fmt: skip
+    terms = terms_of(evaluate(s).decode_stage)
+    assert terms["recurrence"].macs == 48 * 3 * 3 * 12 * 128 * 128
+    assert terms["recurrence"].bytes == 48 * 2 * 3 * 12 * 128 * 128 * 4
+    # Section shapes at TP=4: lin.qkv 2560, lin.z 1536, lin.ab 24; full.q 3072, full.k and v 256.
+    columns = 48 * (2560 + 1536 + 24) + 16 * (3072 + 256 + 256)
+    assert terms["qkv_linear"].macs == 3 * 5120 * columns
+    assert terms["output_linear"].macs == 3 * 5120 * 1536 * 64
+    assert terms["gate_up_linear"].macs == 3 * 5120 * 8704 * 64
+    assert terms["down_linear"].macs == 3 * 5120 * 4352 * 64
+    assert terms["output_head"].macs == 3 * 5120 * 62080
+    assert terms["attention_norm"].bytes == terms["final_norm"].bytes == 0
+
+
 def one_cluster(**changes):
     return scenario(
         "mt3000-llama2-7b",

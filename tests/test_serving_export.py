@@ -11,19 +11,19 @@ from explorer.serving.advice import ADVISED, single_changes_that_fit
 from explorer.serving.evaluate import evaluate
 from explorer.serving.export import export_document
 from explorer.serving.report import broken_constraints, number, violation_message
-from tests.scenarios import ASCEND, MT3000, PRESETS, model, scenario, scenarios
+from tests.scenarios import ASCEND, MT3000, PRESETS, model, roomy_scenarios, scenario, scenarios
 
 KINDS = {"published", "measured", "derived", "assumed", "fitted", "override"}
 
 
-@given(scenarios())
+@given(scenarios() | roomy_scenarios())
 @settings(max_examples=150, deadline=None)
 def test_every_export_is_strict_json_and_reads_back_to_itself(s):
     text = json.dumps(export_document(s), allow_nan=False)
     assert json.dumps(export_document(scenario_from_json(text)), allow_nan=False) == text
 
 
-@given(scenarios())
+@given(scenarios() | roomy_scenarios())
 @settings(max_examples=150, deadline=None)
 def test_an_evaluation_says_what_the_engine_says(s):
     document, result = export_document(s)["evaluation"], evaluate(s)
