@@ -1,0 +1,538 @@
+"""Operator graph of one decoder layer: work, DDR traffic and on-chip needs of every operator.
+
+What an operator needs on chip follows the static blocking of THInfer Eqs 6-8, not the rows of a
+pass: kernels are built, and fused, for the block that they work on.
+
+Every tensor moves once, as in Eq. 1; W once for each row block, K and V once for each round of row
+blocks (Table III). Partial sums between passes over K are left out: whatever is fused, they move.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum, StrEnum
+from functools import cached_property
+from math import ceil
+
+from explorer.config.errors import refuse
+from explorer.config.model import Model
+from explorer.costs.arrays import scalar
+from explorer.costs.roofline import gemm_intensity
+
+DOUBLE_BUFFER = 2
+"""X2 and W2 load one tile while another is multiplied (Eqs 6, 7)."""
+OUTPUT_BUFFERS = 3
+"""Y2: one tile coming in, one being accumulated, one going out (Eq. 7)."""
+VECTOR_OPERATIONS = {
+    "rms_norm": 3,  # square and sum, times the row's statistic, times the gain
+    "rope": 4,  # two products, sine and cosine of the angle
+    "scale": 1,
+    "softmax": 5,  # maximum, subtract, exponential, sum, divide
+    "silu": 4,  # negate, exponential, add, divide
+    "gelu": 5,  # cube, product, sum, tanh, product
+    "mul": 1,
+    "add": 1,
+}
+"""Vector operations an element; a transcendental function counts as one."""
+ATTENTION = ("qk_matmul", "scale", "softmax", "pv_matmul")
+"""The chain softmax(Q K^T / sqrt(d)) V (Eq. 9)."""
+
+
+class Span(IntEnum):
+    """How much of a tensor an operator must see before its first result is final.
+
+    TILE: the same tile (elementwise). ROW: whole rows, of the row block at hand only (a
+    contraction, a row's statistics). SEQUENCE: all rows of the request, those that other DSPs
+    produce included (K and V).
+    """
+
+    TILE = 0
+    ROW = 1
+    SEQUENCE = 2
+
+
+class Layout(StrEnum):
+    """Attention then MLP; or both on one norm, joined by two additions or by one."""
+
+    SEQUENTIAL = "sequential"
+    PARALLEL = "parallel"
+    PARALLEL_THREE_WAY = "parallel_three_way"
+
+
+def _require_positive_integers(prefix: str, document: Work | Blocks | ElementBytes) -> None:
+    for field in fields(document):
+        value = getattr(document, field.name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise refuse(f"{prefix}.{field.name}", value, "expected a whole number of at least 1")
+
+
+@dataclass(frozen=True)
+class Work:
+    """One pass: ``requests`` bring ``rows`` tokens in all and attend to ``context`` tokens each.
+
+    Either decode (one row a request) or prefill (every token of the context is a row); raises
+    InputError for anything else.
+    """
+
+    rows: int
+    requests: int
+    context: int
+
+    def __post_init__(self) -> None:
+        _require_positive_integers("work", self)
+        if self.rows not in (self.requests, self.requests * self.context):
+            accepted = "expected requests (decode) or requests x context (prefill)"
+            raise refuse("work.rows", self.rows, accepted)
+
+    @property
+    def decode(self) -> bool:
+        """True for one row a request."""
+        return self.rows == self.requests
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Static blocking of the kernels (Eqs 6-8) [rows, elements]; raises InputError below 1.
+
+    Attributes:
+        dsps: P, DSPs that share GSM.
+        rows_per_dsp: M_2.
+        attention_rows_per_dsp: M_r, rows of Q and O that a DSP keeps in attention.
+        tile_k: K_2.
+        tile_n: N_2.
+        block_k: K_g.
+    """
+
+    dsps: int
+    rows_per_dsp: int
+    attention_rows_per_dsp: int
+    tile_k: int
+    tile_n: int
+    block_k: int
+
+    def __post_init__(self) -> None:
+        _require_positive_integers("blocks", self)
+
+
+@dataclass(frozen=True)
+class ElementBytes:
+    """Bytes an element, by use; raises InputError below 1."""
+
+    activations: int
+    weights: int
+    kv: int
+    accumulators: int
+
+    def __post_init__(self) -> None:
+        _require_positive_integers("element_bytes", self)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What one operator hands to others.
+
+    Attributes:
+        name: of the tensor.
+        producer: operator, or ``""`` for the layer's input.
+        write_bytes: to DDR, when it is written.
+        held_bytes: on a DSP, when whole rows of its row block stay on chip.
+        leaves_layer: True for the layer's output and the KV cache, written whatever is fused.
+    """
+
+    name: str
+    producer: str
+    write_bytes: int
+    held_bytes: int
+    leaves_layer: bool
+
+
+@dataclass(frozen=True)
+class Use:
+    """One operand: the tensor, how much of it is needed at once, bytes read when from DDR."""
+
+    tensor: str
+    span: Span
+    read_bytes: int
+
+
+@dataclass(frozen=True)
+class Needs:
+    """On-chip bytes that an operator needs; of one DSP, but GSM of the cluster.
+
+    Attributes:
+        sm_bytes: both buffers of the left operand (Eq. 6).
+        gsm_bytes: the left operand's block (Eq. 8), only when it comes from DDR.
+        stream_bytes: AM for both buffers of the broadcast right operand (Eq. 7).
+        output_bytes: AM for the output's buffers and the D N term (Eq. 7); needed once more
+            for every further product whose tile has to be alive at the same time.
+        left_tile_bytes: AM to stage one operand of a prologue, since SM feeds only scalars.
+        output_tile_bytes: AM for one more operand of an epilogue.
+        state_bytes: AM for what a low-density operator remembers beyond its tile.
+    """
+
+    sm_bytes: int = 0
+    gsm_bytes: int = 0
+    stream_bytes: int = 0
+    output_bytes: int = 0
+    left_tile_bytes: int = 0
+    output_tile_bytes: int = 0
+    state_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One node.
+
+    Attributes:
+        name: of the operator.
+        uses: operands; the left one of a product first.
+        outputs: tensors.
+        macs: multiply-accumulates of a product.
+        vector_operations: of any other operator.
+        weight_bytes: read from DDR, again for each row block.
+        ddr_bytes: all traffic of the operator on its own.
+        block_density: work a byte at the block that the kernel is built for [MAC/B].
+        needs: on chip.
+        product: True when it accumulates over a contraction.
+        joins_operands: True when all operand tiles must be there at once (a product of two). A
+            sum needs one: the other operand is what its accumulators start from.
+        commutes: True when its row statistic is a factor that can wait until after a product.
+    """
+
+    name: str
+    uses: tuple[Use, ...]
+    outputs: tuple[str, ...]
+    macs: int
+    vector_operations: int
+    weight_bytes: int
+    ddr_bytes: int
+    block_density: float
+    needs: Needs
+    product: bool
+    joins_operands: bool = False
+    commutes: bool = False
+
+    @property
+    def density(self) -> float:
+        """Work a byte in this pass [MAC/B]; below ``block_density`` when the pass is small."""
+        return (self.macs + self.vector_operations) / self.ddr_bytes
+
+    def is_high(self, density_threshold: float) -> bool:
+        """Return whether the kernel's block reaches a density [MAC/B].
+
+        The block and not the pass decides, because fusion is static: in decode every Linear is
+        memory-bound, and no unit would have the operator that it is built around.
+        """
+        return self.block_density >= density_threshold
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Operators in an order that respects the data, and the tensors between them."""
+
+    operators: tuple[Operator, ...]
+    tensors: tuple[Tensor, ...]
+    dsps: int
+
+    @cached_property
+    def operator(self) -> dict[str, Operator]:
+        """Operators by name."""
+        return {operator.name: operator for operator in self.operators}
+
+    @cached_property
+    def tensor(self) -> dict[str, Tensor]:
+        """Tensors by name."""
+        return {tensor.name: tensor for tensor in self.tensors}
+
+    @cached_property
+    def consumers(self) -> dict[str, tuple[str, ...]]:
+        """Operators that read each tensor, by the tensor's name."""
+        return {
+            tensor.name: tuple(
+                operator.name
+                for operator in self.operators
+                if any(use.tensor == tensor.name for use in operator.uses)
+            )
+            for tensor in self.tensors
+        }
+
+    @cached_property
+    def predecessors(self) -> dict[str, frozenset[str]]:
+        """Operators whose results each operator reads, by its name."""
+        return {
+            operator.name: frozenset(
+                producer for use in operator.uses if (producer := self.tensor[use.tensor].producer)
+            )
+            for operator in self.operators
+        }
+
+
+def decoder_layer(
+    model: Model,
+    work: Work,
+    blocks: Blocks,
+    element_bytes: ElementBytes,
+    layout: Layout = Layout.SEQUENTIAL,
+) -> Graph:
+    """Return the graph of one full-attention layer; three MLP matrices mean a gated MLP.
+
+    One RoPE rotates Q and K, which share their angles; its K, and V, go to the KV cache. Raises
+    InputError for a model whose layers are of another kind.
+    """
+    if "full_attention" not in model.kinds:
+        raise refuse("model.layer_pattern", model.layer_kinds[0], "expected full_attention layers")
+    if model.query_projection_factor != 1:
+        accepted = "expected 1: a gated query projection has no operator graph here"
+        raise refuse("model.query_projection_factor", model.query_projection_factor, accepted)
+    build = _Builder(model, work, blocks, element_bytes)
+    build.tensor("x", "", model.hidden_size)
+    if layout is Layout.SEQUENTIAL:
+        build.norm("attention_norm", "x", "attention_input")
+        build.attention("attention_input")
+        build.low("attention_add", "add", ("attention_projected", "x"), "residual")
+        build.norm("ffn_norm", "residual", "ffn_input")
+        build.mlp("ffn_input")
+        build.low("ffn_add", "add", ("ffn_projected", "residual"), "y", leaves_layer=True)
+        return build.graph()
+    build.norm("norm", "x", "normed")
+    build.attention("normed")
+    build.mlp("normed")
+    if layout is Layout.PARALLEL:
+        build.low("attention_add", "add", ("attention_projected", "x"), "residual")
+        build.low("ffn_add", "add", ("ffn_projected", "residual"), "y", leaves_layer=True)
+    else:
+        joined = ("attention_projected", "ffn_projected", "x")
+        build.low("add", "add", joined, "y", leaves_layer=True)
+    return build.graph()
+
+
+class _Builder:
+    """Adds operators in order; a tensor's width is its elements a row."""
+
+    def __init__(self, model: Model, work: Work, blocks: Blocks, size: ElementBytes) -> None:
+        self.model, self.work, self.blocks, self.size = model, work, blocks, size
+        self.operators: list[Operator] = []
+        self.tensors: dict[str, Tensor] = {}
+        self.width: dict[str, int] = {}
+
+    def graph(self) -> Graph:
+        return Graph(tuple(self.operators), tuple(self.tensors.values()), self.blocks.dsps)
+
+    def tensor(
+        self,
+        name: str,
+        producer: str,
+        width: int,
+        held_width: int = 0,
+        cached: bool = False,
+        leaves_layer: bool = False,
+        attention: bool = False,
+    ) -> None:
+        """Add a tensor; ``held_width`` is what one head's kernel keeps of it, if less."""
+        element = self.size.kv if cached else self.size.activations
+        rows = self.blocks.attention_rows_per_dsp if attention else self.blocks.rows_per_dsp
+        held = rows * (held_width or width) * self.size.activations
+        self.width[name] = width
+        self.tensors[name] = Tensor(
+            name, producer, self.work.rows * width * element, held, leaves_layer or cached
+        )
+
+    def use(self, tensor: str, span: Span) -> Use:
+        return Use(tensor, span, self.tensors[tensor].write_bytes)
+
+    def norm(self, name: str, source: str, output: str) -> None:
+        """RMSNorm: a row's sum of squares grows while its blocks stream by.
+
+        The factor that it gives is applied after the product; kept are one factor a row and the
+        gains of a tile.
+        """
+        state = self.blocks.rows_per_dsp * self.size.accumulators
+        state += self.blocks.tile_k * self.size.activations
+        gains = self.width[source] * self.size.weights
+        use = (self.use(source, Span.ROW),)
+        self.tensor(output, name, self.width[source])
+        self._add_low(name, "rms_norm", use, (output,), state, gains, commutes=True)
+
+    def low(
+        self,
+        name: str,
+        kind: str,
+        sources: tuple[str, ...],
+        output: str,
+        leaves_layer: bool = False,
+    ) -> None:
+        """Elementwise operator: in place on its tile, nothing else is kept."""
+        uses = tuple(self.use(source, Span.TILE) for source in sources)
+        self.tensor(output, name, self.width[sources[0]], leaves_layer=leaves_layer)
+        self._add_low(name, kind, uses, (output,))
+
+    def attention(self, source: str) -> None:
+        """Q/K/V Linear, RoPE, the four operators of Eq. 9 and Linear(O)."""
+        model, size, context = self.model, self.size, self.work.context
+        query_width = model.query_heads * model.head_dim
+        kv_width = model.kv_heads * model.head_dim
+        self.linear("q_linear", source, "q", query_width)
+        self.linear("k_linear", source, "k", kv_width)
+        self.linear("v_linear", source, "v", kv_width, cached=True)
+        self._rope()
+        score_width = model.query_heads * context
+        self.tensor("scores", "qk_matmul", score_width, context, attention=True)
+        self._matmul("qk_matmul", "q_rotated", "k_rotated", "scores", self.blocks.tile_n)
+        self.tensor("scaled_scores", "scale", score_width, context, attention=True)
+        scores = (self.use("scores", Span.TILE),)
+        self._add_low("scale", "scale", scores, ("scaled_scores",))
+        self.tensor("probabilities", "softmax", score_width, context, attention=True)
+        scaled = (self.use("scaled_scores", Span.ROW),)
+        # A maximum and a sum a row.
+        state = 2 * self.blocks.attention_rows_per_dsp * size.accumulators
+        self._add_low("softmax", "softmax", scaled, ("probabilities",), state)
+        self.tensor("attended", "pv_matmul", query_width, attention=True)
+        self._matmul("pv_matmul", "probabilities", "v", "attended", model.head_dim)
+        self.linear("o_linear", "attended", "attention_projected", model.hidden_size)
+
+    def mlp(self, source: str) -> None:
+        """Gate and up, SiLU, Mul, down; or fc1, GELU, fc2."""
+        model = self.model
+        gated = model.mlp_matrices > 2  # noqa: PLR2004 - a third matrix is the gate
+        if gated:
+            self.linear("gate_linear", source, "gate", model.ffn_width)
+            self.linear("up_linear", source, "up", model.ffn_width)
+            self.low("silu", "silu", ("gate",), "activated_gate")
+            self.low("mul", "mul", ("activated_gate", "up"), "ffn_inner")
+        else:
+            self.linear("fc1_linear", source, "ffn_hidden", model.ffn_width)
+            self.low("gelu", "gelu", ("ffn_hidden",), "ffn_inner")
+        down = "down_linear" if gated else "fc2_linear"
+        self.linear(down, "ffn_inner", "ffn_projected", model.hidden_size)
+
+    def linear(self, name: str, source: str, output: str, n: int, cached: bool = False) -> None:
+        """Y = X W: a block of X in GSM, W broadcast, Y stationary (Eqs 6-8)."""
+        b, size, rows, k = self.blocks, self.size, self.work.rows, self.width[source]
+        block_rows = b.dsps * b.rows_per_dsp
+        left_tile = b.rows_per_dsp * b.tile_k * size.activations
+        output_tile = b.rows_per_dsp * b.tile_n * size.accumulators
+        needs = Needs(
+            sm_bytes=DOUBLE_BUFFER * left_tile,
+            gsm_bytes=block_rows * b.block_k * size.activations,
+            stream_bytes=DOUBLE_BUFFER * b.tile_k * b.tile_n * size.activations,
+            output_bytes=OUTPUT_BUFFERS * output_tile + n * size.activations,
+            left_tile_bytes=left_tile,
+            output_tile_bytes=output_tile,
+        )
+        self.tensor(output, name, n, cached=cached)
+        uses = (self.use(source, Span.ROW),)
+        weight_bytes = ceil(rows / block_rows) * k * n * size.weights
+        self._add_product(name, uses, output, rows * k * n, needs, (block_rows, k, n), weight_bytes)
+
+    def _rope(self) -> None:
+        """RoPE: both halves of a pair are in one head, so a tile of whole heads is enough.
+
+        A tile that cuts heads keeps a head's rows until its other half is there. The angles of a
+        head stay in AM (Algorithm 1 loads them into registers).
+        """
+        model, b, size = self.model, self.blocks, self.size
+        state = model.head_dim * size.accumulators // 2
+        if b.tile_n % model.head_dim:
+            state += b.rows_per_dsp * model.head_dim * size.accumulators
+        uses = (self.use("q", Span.TILE), self.use("k", Span.TILE))
+        self.tensor("q_rotated", "rope", self.width["q"], model.head_dim, attention=True)
+        self.tensor("k_rotated", "rope", self.width["k"], cached=True)
+        self._add_low("rope", "rope", uses, ("q_rotated", "k_rotated"), state)
+
+    def _cache_read_bytes(self) -> int:
+        """K, or V, as one product reads it.
+
+        In prefill again for every round of a head's row blocks (Table III) and every query head
+        of its group, in decode once.
+        """
+        model, work, b = self.model, self.work, self.blocks
+        cached = work.requests * work.context * model.kv_heads * model.head_dim * self.size.kv
+        if work.decode:
+            return cached
+        rounds = ceil(work.context / (b.dsps * b.attention_rows_per_dsp))
+        return rounds * model.query_heads // model.kv_heads * cached
+
+    def _matmul(self, name: str, left: str, right: str, output: str, columns: int) -> None:
+        """One product of Eq. 9: a head's rows in SM, K or V broadcast to AM ``columns`` at a time.
+
+        GSM is free for scores: K and V go from DDR to AM directly, Q rows to SM.
+        """
+        b, size, head_dim = self.blocks, self.size, self.model.head_dim
+        rows = b.attention_rows_per_dsp
+        all_columns = self.work.context if name == "qk_matmul" else head_dim
+        left_tile = rows * head_dim * size.activations
+        output_tile = rows * columns * size.accumulators
+        needs = Needs(
+            sm_bytes=DOUBLE_BUFFER * left_tile,
+            stream_bytes=DOUBLE_BUFFER * head_dim * columns * size.activations,
+            output_bytes=OUTPUT_BUFFERS * output_tile + all_columns * size.activations,
+            left_tile_bytes=left_tile,
+            output_tile_bytes=output_tile,
+        )
+        # The context differs from run to run; a kernel is built for one tile of it.
+        block = (b.dsps * rows, head_dim, b.tile_n)
+        uses = (self.use(left, Span.ROW), Use(right, Span.SEQUENCE, self._cache_read_bytes()))
+        macs = self.work.rows * self.work.context * self.model.query_heads * head_dim
+        self._add_product(name, uses, output, macs, needs, block)
+
+    def _add_product(
+        self,
+        name: str,
+        uses: tuple[Use, ...],
+        output: str,
+        macs: int,
+        needs: Needs,
+        block: tuple[int, int, int],
+        weight_bytes: int = 0,
+    ) -> None:
+        m, k, n = (scalar(extent) for extent in block)
+        self.operators.append(
+            Operator(
+                name=name,
+                uses=uses,
+                outputs=(output,),
+                macs=macs,
+                vector_operations=0,
+                weight_bytes=weight_bytes,
+                ddr_bytes=self._moved(uses, (output,)) + weight_bytes,
+                block_density=float(gemm_intensity(m, k, n, scalar(self.size.activations))),
+                needs=needs,
+                product=True,
+            )
+        )
+
+    def _add_low(
+        self,
+        name: str,
+        kind: str,
+        uses: tuple[Use, ...],
+        outputs: tuple[str, ...],
+        state_bytes: int = 0,
+        weight_bytes: int = 0,
+        commutes: bool = False,
+    ) -> None:
+        elements = self.work.rows * sum(self.width[output] for output in outputs)
+        operations = VECTOR_OPERATIONS[kind] * elements
+        if kind == "add":
+            operations *= len(uses) - 1
+        moved = self._moved(uses, outputs)
+        self.operators.append(
+            Operator(
+                name=name,
+                uses=uses,
+                outputs=outputs,
+                macs=0,
+                vector_operations=operations,
+                weight_bytes=weight_bytes,
+                ddr_bytes=moved + weight_bytes,
+                block_density=operations / moved,
+                needs=Needs(state_bytes=state_bytes),
+                product=False,
+                joins_operands=kind == "mul",
+                commutes=commutes,
+            )
+        )
+
+    def _moved(self, uses: tuple[Use, ...], outputs: tuple[str, ...]) -> int:
+        written = sum(self.tensors[output].write_bytes for output in outputs)
+        return sum(use.read_bytes for use in uses) + written
