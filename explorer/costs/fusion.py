@@ -561,7 +561,9 @@ def fuse_exhaustively(graph: Graph, capacity: Capacity, density_threshold: float
     """
     planner = _Planner(graph, capacity, density_threshold)
     closed = _closed_sets(graph)
-    best: dict[Names, tuple[tuple[int, ...], tuple[Names, ...]]] = {frozenset(): ((0,) * 4, ())}
+    best: dict[Names, tuple[tuple[int, ...], tuple[Names, ...]]] = {
+        frozenset(): (planner.score([]), ())
+    }
     for target in closed[1:]:
         options = []
         for start in closed:

@@ -9,10 +9,11 @@ blocks (Table III). Partial sums between passes over K are left out: whatever is
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import cached_property
 from math import ceil
+from typing import ClassVar
 
 from explorer.config.errors import refuse
 from explorer.config.model import Model
@@ -59,27 +60,32 @@ class Layout(StrEnum):
     PARALLEL_THREE_WAY = "parallel_three_way"
 
 
-def _require_positive_integers(prefix: str, document: Work | Blocks | ElementBytes) -> None:
-    for field in fields(document):
-        value = getattr(document, field.name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise refuse(f"{prefix}.{field.name}", value, "expected a whole number of at least 1")
+class _Sizes:
+    """Dataclass of whole numbers of at least 1; raises InputError for anything else."""
+
+    prefix: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise refuse(f"{self.prefix}.{name}", value, "expected a whole number, at least 1")
 
 
 @dataclass(frozen=True)
-class Work:
+class Work(_Sizes):
     """One pass: ``requests`` bring ``rows`` tokens in all and attend to ``context`` tokens each.
 
     Either decode (one row a request) or prefill (every token of the context is a row); raises
     InputError for anything else.
     """
 
+    prefix = "work"
     rows: int
     requests: int
     context: int
 
     def __post_init__(self) -> None:
-        _require_positive_integers("work", self)
+        super().__post_init__()
         if self.rows not in (self.requests, self.requests * self.context):
             accepted = "expected requests (decode) or requests x context (prefill)"
             raise refuse("work.rows", self.rows, accepted)
@@ -91,7 +97,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class Blocks(_Sizes):
     """Static blocking of the kernels (Eqs 6-8) [rows, elements]; raises InputError below 1.
 
     Attributes:
@@ -103,6 +109,7 @@ class Blocks:
         block_k: K_g.
     """
 
+    prefix = "blocks"
     dsps: int
     rows_per_dsp: int
     attention_rows_per_dsp: int
@@ -110,21 +117,16 @@ class Blocks:
     tile_n: int
     block_k: int
 
-    def __post_init__(self) -> None:
-        _require_positive_integers("blocks", self)
-
 
 @dataclass(frozen=True)
-class ElementBytes:
+class ElementBytes(_Sizes):
     """Bytes an element, by use; raises InputError below 1."""
 
+    prefix = "element_bytes"
     activations: int
     weights: int
     kv: int
     accumulators: int
-
-    def __post_init__(self) -> None:
-        _require_positive_integers("element_bytes", self)
 
 
 @dataclass(frozen=True)
@@ -351,7 +353,7 @@ class _Builder:
         gains = self.width[source] * self.size.weights
         use = (self.use(source, Span.ROW),)
         self.tensor(output, name, self.width[source])
-        self._add_low(name, "rms_norm", use, (output,), state, gains, commutes=True)
+        self._low(name, "rms_norm", use, (output,), state, gains)
 
     def low(
         self,
@@ -364,7 +366,7 @@ class _Builder:
         """Elementwise operator: in place on its tile, nothing else is kept."""
         uses = tuple(self.use(source, Span.TILE) for source in sources)
         self.tensor(output, name, self.width[sources[0]], leaves_layer=leaves_layer)
-        self._add_low(name, kind, uses, (output,))
+        self._low(name, kind, uses, (output,))
 
     def attention(self, source: str) -> None:
         """Q/K/V Linear, RoPE, the four operators of Eq. 9 and Linear(O)."""
@@ -380,12 +382,12 @@ class _Builder:
         self._matmul("qk_matmul", "q_rotated", "k_rotated", "scores", self.blocks.tile_n)
         self.tensor("scaled_scores", "scale", score_width, context, attention=True)
         scores = (self.use("scores", Span.TILE),)
-        self._add_low("scale", "scale", scores, ("scaled_scores",))
+        self._low("scale", "scale", scores, ("scaled_scores",))
         self.tensor("probabilities", "softmax", score_width, context, attention=True)
         scaled = (self.use("scaled_scores", Span.ROW),)
         # A maximum and a sum a row.
         state = 2 * self.blocks.attention_rows_per_dsp * size.accumulators
-        self._add_low("softmax", "softmax", scaled, ("probabilities",), state)
+        self._low("softmax", "softmax", scaled, ("probabilities",), state)
         self.tensor("attended", "pv_matmul", query_width, attention=True)
         self._matmul("pv_matmul", "probabilities", "v", "attended", model.head_dim)
         self.linear("o_linear", "attended", "attention_projected", model.hidden_size)
@@ -420,9 +422,9 @@ class _Builder:
             output_tile_bytes=output_tile,
         )
         self.tensor(output, name, n, cached=cached)
+        weights = ceil(rows / block_rows) * k * n * size.weights
         uses = (self.use(source, Span.ROW),)
-        weight_bytes = ceil(rows / block_rows) * k * n * size.weights
-        self._add_product(name, uses, output, rows * k * n, needs, (block_rows, k, n), weight_bytes)
+        self._product(name, uses, output, rows * k * n, needs, (block_rows, k, n), weights)
 
     def _rope(self) -> None:
         """RoPE: both halves of a pair are in one head, so a tile of whole heads is enough.
@@ -437,7 +439,7 @@ class _Builder:
         uses = (self.use("q", Span.TILE), self.use("k", Span.TILE))
         self.tensor("q_rotated", "rope", self.width["q"], model.head_dim, attention=True)
         self.tensor("k_rotated", "rope", self.width["k"], cached=True)
-        self._add_low("rope", "rope", uses, ("q_rotated", "k_rotated"), state)
+        self._low("rope", "rope", uses, ("q_rotated", "k_rotated"), state)
 
     def _cache_read_bytes(self) -> int:
         """K, or V, as one product reads it.
@@ -473,9 +475,9 @@ class _Builder:
         block = (b.dsps * rows, head_dim, b.tile_n)
         uses = (self.use(left, Span.ROW), Use(right, Span.SEQUENCE, self._cache_read_bytes()))
         macs = self.work.rows * self.work.context * self.model.query_heads * head_dim
-        self._add_product(name, uses, output, macs, needs, block)
+        self._product(name, uses, output, macs, needs, block)
 
-    def _add_product(
+    def _product(
         self,
         name: str,
         uses: tuple[Use, ...],
@@ -483,53 +485,42 @@ class _Builder:
         macs: int,
         needs: Needs,
         block: tuple[int, int, int],
-        weight_bytes: int = 0,
+        weights: int = 0,
     ) -> None:
-        m, k, n = (scalar(extent) for extent in block)
+        sizes = (scalar(size) for size in (*block, self.size.activations))
+        density, moved = float(gemm_intensity(*sizes)), self._moved(uses, (output,)) + weights
         self.operators.append(
-            Operator(
-                name=name,
-                uses=uses,
-                outputs=(output,),
-                macs=macs,
-                vector_operations=0,
-                weight_bytes=weight_bytes,
-                ddr_bytes=self._moved(uses, (output,)) + weight_bytes,
-                block_density=float(gemm_intensity(m, k, n, scalar(self.size.activations))),
-                needs=needs,
-                product=True,
-            )
+            Operator(name, uses, (output,), macs, 0, weights, moved, density, needs, product=True)
         )
 
-    def _add_low(
+    def _low(
         self,
         name: str,
         kind: str,
         uses: tuple[Use, ...],
         outputs: tuple[str, ...],
-        state_bytes: int = 0,
-        weight_bytes: int = 0,
-        commutes: bool = False,
+        state: int = 0,
+        weights: int = 0,
     ) -> None:
         elements = self.work.rows * sum(self.width[output] for output in outputs)
-        operations = VECTOR_OPERATIONS[kind] * elements
-        if kind == "add":
-            operations *= len(uses) - 1
-        moved = self._moved(uses, outputs)
+        terms = len(uses) - 1 if kind == "add" else 1
+        work, moved = VECTOR_OPERATIONS[kind] * terms * elements, self._moved(uses, outputs)
+        needs, joins, commutes = Needs(state_bytes=state), kind == "mul", kind == "rms_norm"
+        density, moved_all = work / moved, moved + weights
         self.operators.append(
             Operator(
-                name=name,
-                uses=uses,
-                outputs=outputs,
-                macs=0,
-                vector_operations=operations,
-                weight_bytes=weight_bytes,
-                ddr_bytes=moved + weight_bytes,
-                block_density=operations / moved,
-                needs=Needs(state_bytes=state_bytes),
-                product=False,
-                joins_operands=kind == "mul",
-                commutes=commutes,
+                name,
+                uses,
+                outputs,
+                0,
+                work,
+                weights,
+                moved_all,
+                density,
+                needs,
+                False,
+                joins,
+                commutes,
             )
         )
 
