@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.config.units import human, significant
@@ -37,10 +37,12 @@ def test_units_keep_their_meaning(value, unit, text):
 
 
 @given(st.floats(allow_nan=False), st.sampled_from(["", "s", "B", "fraction", "tokens"]))
+@settings(deadline=None)
 def test_any_number_has_a_text(value, unit):
     assert human(value, unit)
 
 
 @given(st.floats(1e-3, 1e14))
+@settings(deadline=None)
 def test_significant_figures_stay_within_half_of_the_last(value):
     assert float(significant(value).replace(",", "")) == pytest.approx(value, rel=0.0051)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.costs.attention import decode_attention, prefill_attention
@@ -39,6 +39,7 @@ def test_half_precision_doubles_the_rows_that_fit():
     st.integers(10, 24), st.integers(16, 30), st.integers(1, 64), st.integers(1, 16),
     st.sampled_from([64, 256, 1024]), st.sampled_from([512, 2048]), st.sampled_from([1, 2, 4]),
 )  # fmt: skip
+@settings(deadline=None)
 def test_gsm_block_is_the_largest_that_equations_6_and_8_admit(
     sm_bits, gsm_bits, dsps, rows, tile_k, block_k, size
 ):
@@ -53,6 +54,7 @@ def test_gsm_block_is_the_largest_that_equations_6_and_8_admit(
 
 
 @given(*[st.integers(1, 5000)] * 3, st.sampled_from([1, 24, 720]), st.sampled_from([256, 2048]))
+@settings(deadline=None)
 def test_product_traffic_counts_every_block_that_is_moved(m, k, n, rows, depth):
     moved = gemm_traffic(
         float(m), float(k), float(n), Blocking(float(rows), float(depth)), 2.0, 1.0
@@ -73,6 +75,7 @@ def test_one_row_streams_each_weight_once():
 
 
 @given(st.integers(1, 40), st.integers(1, 5000), st.sampled_from([(8, 8), (64, 8), (8, 1)]))
+@settings(deadline=None)
 def test_prefill_attention_is_two_products_a_head_and_rebroadcasts_keys(requests, prompt, heads):
     query, kv = heads
     on_chip = 24 * 64
@@ -96,6 +99,7 @@ def test_decode_attention_reads_the_whole_cache_once():
 
 
 @given(st.integers(1, 512), st.sampled_from([1, 2, 4, 8, 64]), st.sampled_from([2, 4]))
+@settings(deadline=None)
 def test_group_bytes_are_equation_17(batch, tp, size):
     hidden = 5120
     payload = float(batch * hidden * size)
@@ -106,6 +110,7 @@ def test_group_bytes_are_equation_17(batch, tp, size):
 
 
 @given(st.floats(0, 1e9), st.integers(1, 64))
+@settings(deadline=None)
 def test_ring_all_reduce_is_a_reduce_scatter_and_an_all_gather(payload, tp):
     latency, bandwidth = 1e-5, 5e9
     one_step = latency + payload / tp / bandwidth
@@ -143,6 +148,7 @@ def test_a_message_takes_its_latency_and_its_bytes():
 
 
 @given(st.floats(0, 1), st.integers(1, 80), st.floats(1e-3, 10))
+@settings(deadline=None)
 def test_a_link_stalls_a_stage_only_for_what_it_sends_longer_than_it_computes(one, layers, compute):
     stall = link_stall_seconds(one, float(layers), compute)
     assert compute + stall == pytest.approx(max(compute, layers * one))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.costs.overlap import effective_slices, slices_by_rule
@@ -40,6 +40,7 @@ def doubling_loop(rows, ceiling, least):
 
 
 @given(st.integers(1, 2_000_000), st.integers(0, 64), st.integers(1, 5000))
+@settings(deadline=None)
 def test_the_rule_is_the_engines_doubling_loop(rows, ceiling, least):
     assert by_rule(rows, ceiling, least) == doubling_loop(rows, ceiling, least)
 

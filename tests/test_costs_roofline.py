@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.costs.arrays import ceil_divide, total
@@ -40,12 +40,14 @@ def test_attainable_rate_is_flat_above_the_threshold():
 
 
 @given(*[st.integers(1, 4096)] * 3, st.sampled_from([1, 2, 4]))
+@settings(deadline=None)
 def test_intensity_is_equation_1(m, k, n, size):
     exact = Fraction(m * k * n, size * (m * k + k * n + m * n))
     assert gemm_intensity(float(m), float(k), float(n), size) == pytest.approx(float(exact))
 
 
 @given(st.floats(1, 1e15), st.floats(1, 1e12), st.floats(1e9, 1e15), st.floats(1e9, 1e13))
+@settings(deadline=None)
 def test_roofline_time_is_work_over_the_attainable_rate(macs, moved, peak, bandwidth):
     seconds = roofline_seconds(macs, moved, peak, bandwidth)
     assert seconds == pytest.approx(

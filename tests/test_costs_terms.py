@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.costs.terms import Bound, Stage, Term, code, fixed_term, merged, slowest
@@ -35,6 +35,7 @@ def test_merging_adds_up_by_name_and_keeps_the_longer_parts_bound():
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.floats(0, 1e6)), min_size=1))
+@settings(deadline=None)
 def test_merging_keeps_the_total(parts):
     terms = [term(name, seconds) for name, seconds in parts]
     assert Stage(merged(terms)).seconds == pytest.approx(sum(s for _, s in parts), rel=1e-12)
