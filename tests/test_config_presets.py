@@ -106,12 +106,20 @@ def test_published_numbers_of_the_mt3000():
     assert (values["gemm_block_k"], values["gemm_tile_k"], values["gemm_kernel_rows"]) == (
         2048, 256, 6
     )  # fmt: skip
+    assert (values["gemm_tile_n"], values["gemm_kernel_columns_fp32"]) == (256, 128)
+    assert (values["gemm_kernel_cycles_per_depth"] * 2, values["gemm_output_buffers"]) == (16, 3)
+    assert values["broadcast_cost"] == 0.9
     assumed = (
         "hthreads_create_seconds", "hthreads_launch_seconds", "mpi_latency_seconds",
-        "mpi_bandwidth_bytes_per_second", "overhead_bytes", "attention_row_block_rows",
+        "mpi_bandwidth_bytes_per_second", "overhead_bytes", "attention_score_memory_bytes",
     )  # fmt: skip
     for name in assumed:
         assert quantities[name].kind == "assumed"
+    fitted = (
+        "gemm_mixed_stream_efficiency", "attention_mt_rows", "attention_flash_columns",
+        "attention_round_seconds", "attention_score_seconds", "attention_unfused_score_moves",
+    )  # fmt: skip
+    assert {name for name, q in quantities.items() if q.kind == "fitted"} == set(fitted)
 
 
 def test_kv_and_state_of_the_hybrid_model():

@@ -14,7 +14,7 @@ from explorer.chips.machine import Capacity, Link, Roof
 from explorer.config.errors import refuse
 from explorer.config.numbers import as_float_array
 from explorer.costs.arrays import ONE, ZERO, Array, scalar, total
-from explorer.costs.attention import decode_attention, prefill_attention
+from explorer.costs.attention import decode_attention, full_attention_macs
 from explorer.costs.collective import all_reduce_rank_bytes, marginal_all_reduce_seconds
 from explorer.costs.memory import kv_bytes_per_token_layer, kv_heads_per_rank, layer_weight_bytes
 from explorer.costs.overlap import effective_slices, slices_by_rule
@@ -113,6 +113,10 @@ class Ascend910a:
             chosen = as_float_array(plan.slices)
         least = self.numbers.serial_below_rows_per_slice
         return effective_slices(chosen, rows, self.inputs.tp_prefill, least)
+
+    def smallest_tile(self) -> tuple[Array, Array]:
+        """Return no requirement: the report gives no tiles of its kernels."""
+        return ZERO, scalar(np.inf)
 
     def prefill_stage(self, share: StageShare) -> Stage:
         """Return one prefill pass: the device's terms, and waiting for the host if it is later.
@@ -228,15 +232,14 @@ class Ascend910a:
         full, linear = self._layers(share)
         split = n.measured_tp / tp
         weights = self._weight_bytes(share, tp)
-        attention = prefill_attention(
+        attention_macs = full_attention_macs(
             i.micro_batch_prefill,
             i.prompt_tokens,
             i.model.query_heads / tp,
-            kv_heads_per_rank(i.model, tp),
             scalar(i.model.head_dim),
-            scalar(i.compute_bytes),
-            i.prompt_tokens,
         )
+        heads = i.model.query_heads / tp + kv_heads_per_rank(i.model, tp)
+        attention_bytes = 2 * rows * heads * i.model.head_dim * i.compute_bytes
         projections = layers * rows * n.projection_seconds_per_row_layer * split
         fixed, wire = self._prefill_collectives(share)
         hidden = self._hidden_by_slicing(layers)
@@ -257,8 +260,8 @@ class Ascend910a:
                 full * rows * n.full_attention_seconds_per_row_layer * split,
                 Bound.COMPUTE,
                 ("full_attention_seconds_per_row_layer",),
-                full * attention.bytes,
-                full * attention.macs,
+                full * attention_bytes,
+                full * attention_macs,
             ),
             Term(
                 "projections",

@@ -52,6 +52,9 @@ class Machine(Protocol):
     def roofs(self) -> tuple[Roof, ...]:
         """Rooflines of the precisions that the chip computes in."""
 
+    def smallest_tile(self) -> tuple[Array, Array]:
+        """Return bytes that the smallest tile takes of its tightest scratchpad, and its size."""
+
     def prefill_stage(self, share: StageShare) -> Stage:
         """Return one prefill micro-batch through a stage that holds ``share``."""
 

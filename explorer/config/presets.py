@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -80,11 +80,13 @@ def _scenario_preset_at(path: Path) -> ScenarioPreset:
     return read_document(path, ScenarioPreset)
 
 
+@lru_cache(maxsize=256)
 def load_chip(reference: str, version: int | None = None) -> Chip:
     """Return a chip preset; raises InputError when there is none."""
     return _chip_at(preset_path("chips", reference, version))
 
 
+@lru_cache(maxsize=256)
 def load_model(reference: str, version: int | None = None) -> ModelDocument:
     """Return a model preset; raises InputError when there is none."""
     return _model_at(preset_path("models", reference, version))

@@ -63,6 +63,14 @@ class Plan(Document):
     min_rows_per_slice: Whole = 1024
 
 
+class Kernel(Document):
+    """Which of the chip's mechanisms are on; a chip without one ignores it."""
+
+    attention: Literal["mt", "flash", "unfused"] = "mt"
+    fusion: Literal["fused", "separate"] = "fused"
+    launch: Literal["unified", "per_operator", "per_head"] = "unified"
+
+
 class Limits(Document):
     """Bounds that a plan must keep; None means no bound."""
 
@@ -90,6 +98,7 @@ class Scenario(Document):
     hardware: dict[str, Real | Whole] = Field(default_factory=dict)
     workload: Workload
     plan: Plan
+    kernel: Kernel = Kernel()
     limits: Limits = Limits()
     measured: Measured = Measured()
 
@@ -248,6 +257,9 @@ WORD_FIELDS = {
     "precision.weights": ("fp32", "fp16", "int8"),
     "precision.kv": ("fp32", "fp16", "int8"),
     "plan.placement": ("disaggregated", "shared"),
+    "kernel.attention": ("mt", "flash", "unfused"),
+    "kernel.fusion": ("fused", "separate"),
+    "kernel.launch": ("unified", "per_operator", "per_head"),
 }
 OPTIONAL_PATHS = (
     "limits.ttft_seconds",

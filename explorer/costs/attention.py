@@ -1,15 +1,212 @@
-"""Work and off-chip traffic of softmax(Q K^T / sqrt(d)) V (THInfer Eq. 9, Table III)."""
+"""Attention on one cluster: MT, Flash and unfused (THInfer Eq. 9, Table III, Figs 8 and 9)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from explorer.costs.arrays import Array, ceil_divide
+import numpy as np
+
+from explorer.costs.arrays import ONE, Array, ceil_divide
+from explorer.costs.gemm import (
+    ACCUMULATOR_BYTES,
+    GemmCluster,
+    broadcast_ddr_bytes,
+    kernel_utilisation,
+)
+
+Method = Literal["mt", "flash", "unfused"]
+METHODS: tuple[Method, ...] = ("mt", "flash", "unfused")
+SCORE_BYTES = 4
+"""Scores and softmax are FP32 (THInfer, section on FP16)."""
+
+
+@dataclass(frozen=True)
+class AttentionTiles:
+    """Blocks of attention and what a round and a score cost.
+
+    Attributes:
+        mt_rows: M_r of MT Attention, rows of Q and O that a DSP keeps.
+        flash_columns: M_c of Flash Attention, rows of K and V that stay in AM.
+        score_memory_bytes: room for a DSP's scores, its share of GSM and part of its AM.
+        round_seconds: fixed time of a round of row blocks over the DSPs.
+        score_seconds: softmax of one score, all DSPs working.
+        unfused_score_moves: times that unfused scores cross DDR.
+    """
+
+    mt_rows: Array
+    flash_columns: Array
+    score_memory_bytes: Array
+    round_seconds: Array
+    score_seconds: Array
+    unfused_score_moves: Array
 
 
 @dataclass(frozen=True)
 class AttentionCost:
-    """MACs and bytes of one layer's attention on one rank."""
+    """Work, traffic and time of attention.
+
+    Attributes:
+        seconds: time on the cluster.
+        macs: useful multiply-accumulates, both products.
+        query_output_bytes, kv_bytes, score_bytes: DDR traffic by tensor; of a broadcast,
+            ``broadcast_ddr_bytes``.
+        round_seconds: fixed time of the rounds.
+        compute_seconds: products and softmax, padded rows included.
+        io_seconds: DMA and broadcasts.
+        rounds: rounds of row blocks over the DSPs for one head.
+    """
+
+    seconds: Array
+    macs: Array
+    query_output_bytes: Array
+    kv_bytes: Array
+    score_bytes: Array
+    round_seconds: Array
+    compute_seconds: Array
+    io_seconds: Array
+    rounds: Array
+
+    @property
+    def bytes(self) -> Array:
+        """All bytes moved."""
+        return self.query_output_bytes + self.kv_bytes + self.score_bytes
+
+
+@dataclass(frozen=True)
+class AttentionIo:
+    """Transfers of one head in units of S d elements (Table III); broadcasts not yet discounted."""
+
+    query_dmas: Array
+    output_dmas: Array
+    broadcasts: Array
+
+
+def table_iii(method: Method, seq: Array, block_rows: Array, dsps: Array) -> AttentionIo:
+    """Return Table III: what each method loads and stores for one head.
+
+    MT keeps Q and O and broadcasts K and V once for each S / (24 M_r); Flash keeps K and V and
+    loads Q once, O twice (in and out), for each S / M_c. Rounded up to whole blocks.
+
+    Args:
+        method: ``mt`` or ``flash``.
+        seq: S [tokens].
+        block_rows: M_r for ``mt``, M_c for ``flash``.
+        dsps: DSPs a cluster.
+    """
+    if method == "mt":
+        blocks = ceil_divide(seq, dsps * block_rows)
+        return AttentionIo(ONE, ONE, 2 * blocks)
+    blocks = ceil_divide(seq, block_rows)
+    return AttentionIo(blocks, 2 * blocks, 2 * ONE)
+
+
+def row_block(method: Method, seq: Array, tiles: AttentionTiles, cluster: GemmCluster) -> Array:
+    """Return M_r, the rows a DSP works on at once, in whole micro-kernels and at least one.
+
+    MT keeps whole rows of scores, so a long S shortens the block once they outgrow their memory.
+    Flash double-buffers an M_r x M_c block of weights in SM (Eq. 6).
+    """
+    kernel = cluster.kernel_rows
+    if method == "flash":
+        rows = cluster.sm_bytes / (2 * cluster.element_bytes * tiles.flash_columns)
+    else:
+        rows = np.minimum(tiles.mt_rows, tiles.score_memory_bytes / (SCORE_BYTES * seq))
+    return np.maximum(np.floor(rows / kernel) * kernel, kernel)
+
+
+def smallest_blocks(
+    method: Method, seq: Array, head_dim: Array, tiles: AttentionTiles, cluster: GemmCluster
+) -> tuple[tuple[Array, Array], ...]:
+    """Return (bytes taken, bytes there) of each memory that one micro-kernel of rows needs.
+
+    AM holds its rows of O, and K^T one kernel wide; for Flash a block of K and one of V. MT also
+    needs whole rows of scores in their memory, Flash its M_r x M_c block in SM, twice (Eq. 6).
+    """
+    rows, element = cluster.kernel_rows, cluster.element_bytes
+    output = ACCUMULATOR_BYTES * rows * head_dim
+    keys = element * head_dim * cluster.kernel_columns
+    if method == "flash":
+        keys_values = 2 * element * head_dim * tiles.flash_columns
+        weights = 2 * element * rows * tiles.flash_columns
+        return (output + keys_values, cluster.am_bytes), (weights, cluster.sm_bytes)
+    held = (output + keys, cluster.am_bytes)
+    if method == "unfused":
+        return (held,)
+    return held, (SCORE_BYTES * rows * seq, tiles.score_memory_bytes)
+
+
+def longest_scores_in_sm(tiles: AttentionTiles, cluster: GemmCluster) -> Array:
+    """Return the S above which the scores of a row block leave SM for GSM and AM [tokens]."""
+    return np.floor(cluster.sm_bytes / (SCORE_BYTES * tiles.mt_rows))
+
+
+def attention_cost(
+    method: Method,
+    instances: Array,
+    seq: Array,
+    head_dim: Array,
+    tiles: AttentionTiles,
+    cluster: GemmCluster,
+) -> AttentionCost:
+    """Return the cost of full (not causal) attention.
+
+    For one head, with r rounds of 24 row blocks: r fixed round times, the two products and the
+    softmax of every row in those rounds (rows of the last one that do not exist included), and
+    the transfers of Table III, a broadcast at its own cost.
+
+    Args:
+        method: which kernel.
+        instances: heads x requests.
+        seq: S, queries and keys [tokens].
+        head_dim: d [elements].
+        tiles: blocks and constants.
+        cluster: the machine at the precision of the product.
+    """
+    rows = row_block(method, seq, tiles, cluster)
+    rounds = ceil_divide(seq, cluster.dsps * rows)
+    slots = rounds * cluster.dsps * rows * seq
+    depths = (head_dim, np.minimum(seq, tiles.flash_columns))
+    per_score = tiles.score_seconds + sum(
+        head_dim / (cluster.peak_macs_per_second * kernel_utilisation(depth, cluster))
+        for depth in depths
+    )
+    compute = slots * per_score
+    matrix_bytes = seq * head_dim * cluster.element_bytes
+    if method == "unfused":
+        score_bytes = tiles.unfused_score_moves * seq * seq * cluster.element_bytes
+        query_output, kv_bytes = 2 * matrix_bytes, 2 * matrix_bytes
+        moved = query_output + kv_bytes + score_bytes
+        io = moved / cluster.bandwidth_bytes_per_second
+        fixed = 3 * rounds * tiles.round_seconds
+        seconds = fixed + np.maximum(io, compute)
+    else:
+        blocks = tiles.flash_columns if method == "flash" else rows
+        table = table_iii(method, seq, blocks, cluster.dsps)
+        query_output = (table.query_dmas + table.output_dmas) * matrix_bytes
+        broadcast = table.broadcasts * matrix_bytes
+        kv_bytes = broadcast_ddr_bytes(broadcast, cluster)
+        score_bytes = 0 * seq
+        moved = query_output + cluster.broadcast_cost * broadcast
+        io = moved / cluster.bandwidth_bytes_per_second
+        fixed = rounds * tiles.round_seconds
+        seconds = fixed + compute + io
+    return AttentionCost(
+        seconds=instances * seconds,
+        macs=2 * instances * seq * seq * head_dim,
+        query_output_bytes=instances * query_output,
+        kv_bytes=instances * kv_bytes,
+        score_bytes=instances * score_bytes,
+        round_seconds=instances * fixed,
+        compute_seconds=instances * compute,
+        io_seconds=instances * io,
+        rounds=rounds,
+    )
+
+
+@dataclass(frozen=True)
+class DecodeAttention:
+    """Work and traffic of one new token a request against its cache."""
 
     macs: Array
     query_output_bytes: Array
@@ -21,29 +218,6 @@ class AttentionCost:
         return self.query_output_bytes + self.kv_bytes
 
 
-def prefill_attention(
-    requests: Array,
-    prompt_tokens: Array,
-    query_heads: Array,
-    kv_heads: Array,
-    head_dim: Array,
-    activation_bytes: Array,
-    rows_on_chip: Array,
-) -> AttentionCost:
-    """Return the cost of full (not causal) attention over each prompt.
-
-    Q and O move once; K and V are broadcast once for every ``rows_on_chip`` query rows of every
-    query head, S / (24 M_r) times (Table III, MT Attention). Head counts are those of the rank.
-    """
-    rows = requests * prompt_tokens
-    passes = ceil_divide(prompt_tokens, rows_on_chip) * (query_heads / kv_heads)
-    return AttentionCost(
-        macs=2 * rows * prompt_tokens * query_heads * head_dim,
-        query_output_bytes=2 * rows * query_heads * head_dim * activation_bytes,
-        kv_bytes=passes * 2 * rows * kv_heads * head_dim * activation_bytes,
-    )
-
-
 def decode_attention(
     requests: Array,
     context_tokens: Array,
@@ -51,14 +225,21 @@ def decode_attention(
     kv_bytes_per_token: Array,
     head_dim: Array,
     activation_bytes: Array,
-) -> AttentionCost:
+) -> DecodeAttention:
     """Return the cost of one new token a request against its cache.
 
     Attention runs per request, since no two share a cache; ``kv_bytes_per_token`` is that of one
     layer on the rank, the same figure that memory is budgeted with.
     """
-    return AttentionCost(
+    return DecodeAttention(
         macs=2 * requests * context_tokens * query_heads * head_dim,
         query_output_bytes=2 * requests * query_heads * head_dim * activation_bytes,
         kv_bytes=requests * context_tokens * kv_bytes_per_token,
     )
+
+
+def full_attention_macs(
+    requests: Array, prompt_tokens: Array, query_heads: Array, head_dim: Array
+) -> Array:
+    """Return the multiply-accumulates of full attention over each prompt, both products."""
+    return 2 * requests * prompt_tokens * prompt_tokens * query_heads * head_dim

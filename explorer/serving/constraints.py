@@ -17,6 +17,7 @@ CONSTRAINTS = (
     "buffer",
     "clusters",
     "placement",
+    "tile",
     "ttft",
     "tpot",
 )

@@ -318,6 +318,12 @@ class Evaluation:
                 "settings",
                 "shared placement with prefill TP and PP unlike decode's, or DP_P above 1:",
             ),
+            Constraint(
+                "tile",
+                *self.machine.smallest_tile(),
+                "B",
+                "the smallest tile of products and attention, in its fullest scratchpad,",
+            ),
             self._latency_constraint("ttft", self.ttft_seconds, "time to first token"),
             self._latency_constraint("tpot", self.tpot_seconds, "time per output token"),
         )

@@ -37,6 +37,25 @@ PRECISION_LABELS = {
     "precision.weights": "Weights stored as",
     "precision.kv": "KV cache stored as",
 }
+MECHANISM_LABELS = {
+    "kernel.attention": "Attention in prefill",
+    "kernel.fusion": "Operator fusion",
+    "kernel.launch": "Kernel launches",
+}
+WORD_NAMES = {
+    "mt": "MT",
+    "flash": "Flash",
+    "unfused": "Unfused",
+    "fused": "Fused",
+    "separate": "Separate",
+    "unified": "One a pass",
+    "per_operator": "Each operator",
+    "per_head": "Each head",
+}
+WORD_HELP = {
+    "precision": "Storage formats are converted on load; only the arithmetic changes the peak.",
+    "kernel": "What the paper's mechanisms are worth: switch one off and see the headline change.",
+}
 
 
 def sidebar() -> None:
@@ -65,6 +84,10 @@ def sidebar() -> None:
         with st.expander("Precision"):
             for path, label in PRECISION_LABELS.items():
                 _words(path, label, scenario)
+        if family == "mt3000":
+            with st.expander("Mechanisms"):
+                for path, label in MECHANISM_LABELS.items():
+                    _words(path, label, scenario)
         with st.expander("Limits and measured times"):
             for path in LIMITS:
                 knob_slider(path)
@@ -121,12 +144,11 @@ def _words(path: str, label: str, scenario: Scenario) -> None:
         label,
         options=options,
         key=key,
-        format_func=str.upper,
+        format_func=lambda word: WORD_NAMES.get(word, word.upper()),
         on_change=_word_chosen,
         args=(path,),
         required=True,
-        help=f"In links: `{path}`. Storage formats are converted on load; only arithmetic "
-        "formats change the peak.",
+        help=f"{WORD_HELP[path.partition('.')[0]]} In links: {path}.",
     )
 
 
