@@ -87,7 +87,9 @@ def test_shared_placement_ties_tp_and_pp(ascend: Scenario) -> None:
         ("plan.slices",),
     ]
     assert space.axis("plan.slices").values == (1, 2, 4, 8, 16, 32, 64)
-    assert space.base.plan.dp_prefill == 1
+    typed = ascend.replacing({"plan.dp_prefill": 3})
+    assert default_space(typed).base.plan.dp_prefill == 1
+    assert default_space(typed, {"plan.dp_prefill"}).base.plan.dp_prefill == 3
     plan = space.scenario(space.values_at([2, 1, 0, 0, 0])).plan
     assert (plan.tp_prefill, plan.tp_decode, plan.pp_prefill, plan.pp_decode) == (4, 4, 2, 2)
 

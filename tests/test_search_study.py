@@ -204,6 +204,18 @@ def test_a_solved_pool_is_the_best_of_all_its_sizes() -> None:
             assert float(alone.objective(objective.name)) == outcome.value
 
 
+def test_of_equally_good_prefill_pools_the_smallest_is_taken() -> None:
+    typed = preset().replacing(
+        {"measured.prefill_seconds": 1e-6, "measured.decode_seconds": 1.0, "plan.dp_prefill": 4}
+    )
+    enough_for_one = int(evaluate(typed).clusters)
+    base = typed.replacing({"workload.clusters_total": enough_for_one})
+    pools = varied_space(base, {"plan.dp_prefill": (1, 2, 3, 4)})
+    values = [float(evaluate(pools.scenario((dp,))).objective("throughput")) for dp in (1, 2, 3, 4)]
+    assert len(set(values)) == 1
+    assert Judge(pools, THROUGHPUT, pools.axes).outcome(()).values == (1,)
+
+
 def test_excess_is_bounded_and_its_sign_tells_violation() -> None:
     scenario = preset("ascend910a-qwen3.8-27b").replacing({"plan.dp_prefill": 3})
     space = varied_space(scenario, {"plan.tp_decode": (1, 2, 4, 8), "plan.pp_decode": (1, 9, 64)})
@@ -239,8 +251,12 @@ def test_every_constraint_reaches_optuna(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_optuna_is_quiet_and_its_verbosity_untouched(capfd: pytest.CaptureFixture[str]) -> None:
     before = optuna.logging.get_verbosity()
-    search(default_space(preset()), SearchSettings(trials=3))
-    assert optuna.logging.get_verbosity() == before
+    try:
+        optuna.logging.set_verbosity(optuna.logging.INFO)
+        search(default_space(preset()), SearchSettings(trials=3))
+        assert optuna.logging.get_verbosity() == optuna.logging.INFO
+    finally:
+        optuna.logging.set_verbosity(before)
     assert capfd.readouterr() == ("", "")
 
 
