@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from explorer import search_command
+from explorer import fidelity_command, search_command
 from explorer.config.errors import InputError, printable
 from explorer.config.files import scenario_from
 from explorer.config.links import apply_texts, link_query, open_link, split_assignments
@@ -80,6 +80,10 @@ def _parser() -> Parser:
     search_command.add_options(search)
     search.set_defaults(command=_search)
 
+    fidelity = commands.add_parser("fidelity", help="print predictions against measurements")
+    fidelity_command.add_options(fidelity)
+    fidelity.set_defaults(command=_fidelity)
+
     link = commands.add_parser("link", help="print the share link of a scenario")
     add_source(link)
     link.add_argument("--base", default="", help="address of the app to put before the query")
@@ -130,6 +134,15 @@ def _print_export(scenario: Scenario, as_json: bool) -> int:
 
 def _search(options: argparse.Namespace) -> int:
     document, text = search_command.run(chosen_scenario(options), options)
+    if options.json:
+        print_json(document)
+    else:
+        print(text)
+    return 0
+
+
+def _fidelity(options: argparse.Namespace) -> int:
+    document, text = fidelity_command.run(options)
     if options.json:
         print_json(document)
     else:

@@ -22,7 +22,7 @@ BEFORE = {
     "chips": ("config", "costs"),
     "serving": ("config", "costs", "chips"),
     "search": ("config", "costs", "chips", "serving"),
-    "fidelity": ("config", "costs", "chips", "serving"),
+    "fidelity": ("config", "costs", "chips", "serving", "search"),
     "plots": ("config", "costs", "chips", "serving", "search", "fidelity"),
     "ui": ("config", "costs", "chips", "serving", "search", "fidelity", "plots"),
 }
