@@ -235,6 +235,8 @@ def test_no_term_is_negative_and_none_exceeds_what_the_resource_worked(s):
         ({"workload.prompt_tokens": 4434}, "4433"),
         ({"plan.micro_batch_decode": 2}, "1 request"),
         ({"plan.tp_prefill": 2, "plan.tp_decode": 2}, "4 cards"),
+        ({"plan.tp_prefill": 2}, "4 cards"),
+        ({"plan.tp_decode": 8}, "4 cards"),
     ],
 )
 def test_notes_tell_where_a_plan_leaves_the_measurements(changes, word):
