@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from explorer.config.errors import refuse
+from explorer.config.errors import InputError, refuse
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
 from explorer.search.certificate import Certificate, certify
@@ -69,13 +69,14 @@ def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any]
         objective_named(options.objective), options.trials, options.seed, options.sampler
     )
     space = chosen_space(scenario, options)
+    out = None if options.out is None else _writable(options.out)
     result = search(space, settings, _trial_progress(options.trials))
     certificate = None
     if options.certify:
         certificate = certify(space, settings.objective, _block_progress())
     document = search_document(scenario, result, certificate)
-    if options.out and result.best is not None:
-        _write(options.out, export_document(result.best))
+    if out is not None and result.best is not None:
+        _write(out, export_document(result.best))
     return document, search_text(document)
 
 
@@ -130,6 +131,7 @@ def search_text(document: dict[str, Any]) -> str:
         f"  {document['trials']} trials, {document['feasible_trials']} feasible, of "
         f"{document['plans']:,} plans",
     ]
+    lines += [f"  note: {note}" for note in document["best"]["evaluation"]["notes"]]
     certificate = document["certificate"]
     if certificate is not None and certificate["gap"] is not None:
         proved = f"proved over {certificate['enumerated']:,} plans"
@@ -191,10 +193,23 @@ def _block_progress() -> Callable[[int, int], None]:
     return progress
 
 
-def _write(path: str, document: dict[str, Any]) -> None:
+def _writable(path: str) -> Path:
+    """Return the path of a file that can be written, known before a long search begins."""
+    try:
+        with Path(path).open("a", encoding="utf-8"):
+            return Path(path)
+    except (OSError, ValueError) as error:
+        raise _cannot_write(path, error) from None
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
     text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
     try:
-        Path(path).write_text(text + "\n", encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a usable path"
-        raise refuse("--out", path, f"cannot be written: {reason}") from None
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise _cannot_write(str(path), error) from None
+
+
+def _cannot_write(path: str, error: Exception) -> InputError:
+    reason = getattr(error, "strerror", None) or "not a usable path"
+    return refuse("--out", path, f"cannot be written: {reason}")

@@ -6,9 +6,19 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.browser import App, chromium_path, launch_chromium, new_context, running_app, watch
+from tests.browser import (
+    TIMEOUT_MS,
+    App,
+    chromium_path,
+    launch_chromium,
+    new_context,
+    running_app,
+    watch,
+)
+
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,7 @@ def test_choosing_a_preset_resets_every_slider() -> None:
     app.selectbox(key="preset_choice").set_value("mt3000-llama2-70b@1").run()
     assert not app.exception
     assert metrics(app)["Throughput"] == throughput("mt3000-llama2-70b@1", {})
-    assert app.select_slider(key="knob:plan.tp_decode").value == 8
+    assert app.select_slider(key="knob:plan.tp_decode#1").value == 8
 
 
 @pytest.mark.parametrize(
@@ -166,3 +166,45 @@ def test_two_sessions_do_not_see_each_other() -> None:
     one.select_slider(key="knob:plan.pp_decode").set_value(9).run()
     other.run()
     assert other.session_state["scenario"] == preset_scenario("mt3000-llama2-7b@1")
+
+
+def test_options_that_read_alike_never_stand_beside_each_other() -> None:
+    close = {
+        "hardware__ddr_bandwidth_bytes_per_second": "29990000000.0",
+        "hardware__overhead_bytes": "1199000000.0",
+    }
+    app = opened(preset="mt3000-llama2-13b@1", **close)
+    for slider in app.select_slider:
+        assert len(set(slider.options)) == len(slider.options), slider.label
+    assert app.session_state["scenario"].hardware == {
+        "ddr_bandwidth_bytes_per_second": 29990000000.0,
+        "overhead_bytes": 1199000000.0,
+    }
+
+
+def test_what_is_no_link_changes_nothing() -> None:
+    app = opened(preset="mt3000-llama2-13b@1", plan__tp_decode="8")
+    app._page_hash = next(
+        page["page_script_hash"]
+        for page in app._registered_pages.values()
+        if page["url_pathname"] == "share"
+    )
+    app.run()
+    app.text_input(key="pasted").set_value("hello").run()
+    assert "nothing in it can be used" in "\n".join(notices(app))
+    assert app.session_state["scenario"].plan.tp_decode == 8
+
+
+def test_shared_placement_ties_both_pools_and_back() -> None:
+    app = opened(preset="mt3000-llama2-7b@1")
+    app.segmented_control(key="word:plan.placement").set_value("shared").run()
+    assert not app.exception
+    plan = app.session_state["scenario"].plan
+    assert (plan.tp_prefill, plan.pp_prefill, plan.dp_prefill) == (plan.tp_decode, 2, 1)
+    app.segmented_control(key="word:plan.placement").set_value("disaggregated").run()
+    assert app.session_state["scenario"].plan.placement == "disaggregated"
+
+
+def test_many_unknown_parameters_give_few_notices() -> None:
+    app = opened(**{f"unknown{i}": "1" for i in range(300)})
+    assert len(notices(app)) < 12

@@ -82,6 +82,58 @@ def test_a_copied_link_opens_in_a_second_window(
     other_context.close()
 
 
+def test_many_presets_in_a_row_leave_no_trace_of_the_former(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+    for title in (
+        "4 x Ascend 910A · Qwen3.8-27B",
+        "MT-3000 · Llama-2 13B",
+        "4 x Ascend 910A · Qwen3.8-27B",
+        "MT-3000 · Llama-2 7B",
+        "MT-3000 · Llama-2 70B",
+    ):
+        choose_preset(page, title)
+    share_page(page)
+    assert shown_link(page) == f"{app_url}/?preset=mt3000-llama2-70b@1"
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        "hardware.ddr_bandwidth_bytes_per_second=29990000000.0",
+        "hardware.overhead_bytes=1199000000.0",
+        "limits.memory_headroom_fraction=0.0951",
+        "plan.micro_batch_decode=24",
+    ],
+)
+def test_a_link_keeps_every_digit_untouched_and_over_a_reload(
+    page: Page, app_url: str, difference: str
+) -> None:
+    link = f"{app_url}/?preset=mt3000-llama2-13b@1&{difference}"
+    open_page(page, link)
+    share_page(page)
+    assert shown_link(page) == link
+    page.get_by_role("link", name="What do I get?").click()
+    settle(page)
+    charts_drawn(page)
+    page.reload()
+    settle(page)
+    charts_drawn(page)
+    assert page.url == link
+    share_page(page)
+    assert shown_link(page) == link
+
+
+def test_a_moved_slider_survives_a_reload(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+    set_slider(page, "Decode pipeline stages (PP_D)", 6)
+    throughput = metric(page, "Throughput")
+    page.reload()
+    settle(page)
+    charts_drawn(page)
+    assert metric(page, "Throughput") == throughput
+    assert page.url.endswith("&plan.pp_decode=7")
+
+
 def test_changing_the_page_keeps_every_slider(page: Page, app_url: str) -> None:
     open_page(page, f"{app_url}/?preset=mt3000-llama2-7b&plan.micro_batch_decode=24")
     throughput = metric(page, "Throughput")

@@ -11,6 +11,8 @@ from explorer.config.quantity import Document, Knob, Number, Quantity, Scale, Te
 
 CHIP_SCHEMA = "explorer.chip/1"
 LARGEST_VALUE = 1e30
+SMALLEST_VALUE = 1e-18
+"""Smaller numbers are no machine's, and would make times that no float can hold."""
 
 
 class ChipQuantity(Quantity):
@@ -29,6 +31,8 @@ class ChipQuantity(Quantity):
             numbers = ", ".join(map(shown, (self.minimum, self.value, self.maximum)))
             accepted = f"0 <= minimum <= value <= maximum <= {LARGEST_VALUE:g}"
             raise ValueError(f"expected {accepted}, not {numbers}")
+        if any(0 < number < SMALLEST_VALUE for number in (self.minimum, self.value)):
+            raise ValueError(f"expected 0 or at least {SMALLEST_VALUE:g}, not {shown(self.value)}")
         return self
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 LONGEST_SHOWN_VALUE = 60
 
 
@@ -45,6 +47,8 @@ def printable(text: str) -> str:
 
 def shown(value: object) -> str:
     """Return ``value`` as short printable text, fit for one line of a message."""
+    if isinstance(value, np.ndarray | np.generic) and np.ndim(value) == 0:
+        value = value.item()
     try:
         text = value if isinstance(value, str) else repr(value)
     except (RecursionError, ValueError):

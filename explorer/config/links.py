@@ -85,6 +85,8 @@ def open_link(link: str, default: str) -> Opened:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
     except ValueError as error:
         raise refuse("link", link, f"cannot be read: {error}") from None
+    if not any(key == "preset" or "." in key or key in HEAD_PATHS for key, _ in pairs):
+        raise refuse("link", link, "nothing in it can be used; expected ?preset=ID&path=value")
     return open_pairs(pairs, default)
 
 
@@ -93,7 +95,9 @@ def open_pairs(pairs: Iterable[tuple[str, str]], default: str) -> Opened:
     problems: list[Problem] = []
     values: dict[str, str] = {}
     for key, value in pairs:
-        if key in values:
+        if "\ufffd" in key + value:
+            problems.append(Problem(shown(key), shown(value), "not UTF-8 text; not used"))
+        elif key in values:
             problems.append(Problem(shown(key), shown(value), "given twice; the first is used"))
         else:
             values[key] = value
@@ -101,7 +105,7 @@ def open_pairs(pairs: Iterable[tuple[str, str]], default: str) -> Opened:
     try:
         reference = pinned_reference(reference)
     except InputError as error:
-        problems.append(Problem("preset", *_parts(error)))
+        problems.append(Problem("preset", *_parts(error, default)))
         reference = pinned_reference(default)
     scenario, refused = apply_texts(preset_scenario(reference), values)
     return Opened(scenario, reference, (*problems, *refused))
@@ -145,9 +149,9 @@ def split_assignments(assignments: Iterable[str]) -> dict[str, str]:
     return texts
 
 
-def _parts(error: InputError) -> tuple[str, str]:
+def _parts(error: InputError, default: str) -> tuple[str, str]:
     first = error.problems[0]
-    return first.value, f"{first.accepted}; the default is used instead"
+    return first.value, f"{first.accepted}; {default} is used instead"
 
 
 def _parsed(scenario: Scenario, path: str, text: str) -> object:

@@ -12,7 +12,7 @@ from explorer.config.units import human, significant
 from explorer.plots.style import BLUE, GREY, RED, base_figure
 from explorer.serving.evaluate import evaluate
 
-COUNTS = (1, 2, 4, 8, 16)
+COUNTS = tuple(range(1, 17))
 HOST_TERM = "host_issue_wait"
 
 

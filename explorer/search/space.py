@@ -219,9 +219,11 @@ def _knob_values(scenario: Scenario, path: str) -> Values:
         raise unknown_field(scenario, path)
     if knob.scale == "divisors":
         return legal_values(scenario, path)
-    if knob.scale == "powers_of_two" or path == SLICES:
+    if knob.scale == "powers_of_two":
         return powers_of_two(knob)
-    return tuple(range(int(knob.minimum), int(knob.maximum) + 1))
+    # No and one slice are the same serial path.
+    lowest = max(int(knob.minimum), 1) if path == SLICES else int(knob.minimum)
+    return tuple(range(lowest, int(knob.maximum) + 1))
 
 
 def _depends_on_slices(scenario: Scenario) -> bool:

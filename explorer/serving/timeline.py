@@ -61,7 +61,8 @@ def pipeline_timeline(evaluation: Evaluation) -> Timeline:
     for batch in batches:
         start = batch * interval
         pipeline = batch % pipelines
-        budget = MOST_SPANS // (len(batches) * len(prefill_stages))
+        # One batch shows its micro-batches one by one; of the others a bar each says enough.
+        budget = MOST_SPANS // len(prefill_stages) if batch == 0 else 1
         spans += _prefill_spans(evaluation, batch, start, f"prefill {pipeline + 1}", budget)
         spans += _buffer_and_decode_spans(evaluation, batch, start)
     rows = [

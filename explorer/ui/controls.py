@@ -35,8 +35,9 @@ def knob_slider(path: str) -> None:
     options = _with(_options(knob, legal_values(scenario, path), reference), current)
     if path in OPTIONAL_PATHS:
         options = [None, *[option for option in options if option is not None]]
-    key = f"knob:{path}"
-    if st.session_state.get(key, _MISSING) != current or key not in st.session_state:
+    options = _told_apart(options, current, knob.shown_unit)
+    key = state.widget_key(f"knob:{path}")
+    if key not in st.session_state or st.session_state[key] != current:
         st.session_state[key] = current
     if len(options) == 1:
         st.caption(
@@ -50,15 +51,12 @@ def knob_slider(path: str) -> None:
         format_func=lambda value: _shown(value, knob.shown_unit),
         help=help_text(knob, scenario),
         on_change=_moved,
-        args=(path,),
+        args=(path, key),
     )
 
 
-_MISSING = object()
-
-
-def _moved(path: str) -> None:
-    changes = {path: state.widget_value(f"knob:{path}")}
+def _moved(path: str, key: str) -> None:
+    changes = {path: state.widget_value(key)}
     for tied in tied_paths(state.scenario(), path):
         changes[tied] = changes[path]
     state.apply(changes)
@@ -122,6 +120,18 @@ def _with(options: Sequence[Value], current: Value) -> list[Value]:
     if isinstance(current, str):
         return [current, *options]
     return [*words, *sorted([*numbers, current])]
+
+
+def _told_apart(options: Sequence[Value], current: Value, unit: str) -> list[Value]:
+    """Return the options without those that read like another one; the current one stays.
+
+    The browser knows an option by its words alone, so two that read alike would be one.
+    """
+    kept: dict[str, Value] = {}
+    for option in options:
+        kept.setdefault(_shown(option, unit), option)
+    kept[_shown(current, unit)] = current
+    return list(kept.values())
 
 
 def _options(knob: Knob, legal: tuple[int, ...], reference: Value) -> list[Value]:

@@ -25,7 +25,8 @@ from explorer.ui.text import plain
 
 DeltaColour = Literal["normal", "inverse", "off"]
 UNCHANGED = 5e-4
-METRIC_WIDTH = 230
+METRIC_WIDTH = 225
+MANY_TIMES = 10
 SHARED_PHASES = ("prefill", "decode")
 TILE_PRECISION = "fp32"
 
@@ -54,8 +55,10 @@ def page() -> None:
 
 
 def _does_not_fit(scenario: Scenario, evaluation: Evaluation) -> None:
-    messages = [violation_message(item) for item in broken_constraints(evaluation)]
-    st.error("**This plan does not fit.** " + plain(" ".join(messages)))
+    broken = broken_constraints(evaluation)
+    late = all(item.name in ("ttft", "tpot") for item in broken)
+    lead = "This plan is too slow." if late else "This plan does not fit."
+    st.error(f"**{lead}** " + plain(" ".join(map(violation_message, broken))))
     changes = single_changes_that_fit(scenario)
     if not changes:
         st.markdown("No single slider can repair it; the search looks at all of them together.")
@@ -120,7 +123,9 @@ def _change(value: float | None, reference: float | None) -> str | None:
     change = value / reference - 1
     if abs(change) < UNCHANGED:
         return None
-    sign = "+" if change > 0 else "−"
+    sign = "+" if change > 0 else "-"
+    if abs(change) >= MANY_TIMES:
+        return f"{sign}{significant(value / reference)} times the preset"
     return f"{sign}{significant(100 * abs(change))} % vs preset"
 
 

@@ -15,7 +15,7 @@ from explorer.search.certificate import Certificate, trap
 from explorer.search.job import JobStatus, SearchJob
 from explorer.search.objectives import OBJECTIVES, Objective
 from explorer.search.space import Space, default_space
-from explorer.search.staged import staged_plan
+from explorer.search.staged import fixed_batch_space, staged_plan
 from explorer.search.study import SAMPLERS, SearchSettings
 from explorer.serving.evaluate import evaluate
 from explorer.ui import state
@@ -94,7 +94,8 @@ def _controls(scenario: Scenario) -> tuple[SearchSettings | None, Space | None]:
             help="Values that the search may not change.",
         )
         space = default_space(scenario, frozenset(pinned))
-        st.caption(f"{space.size:,} plans.")
+        searched = fixed_batch_space(space) if objective.fixes_batch else space
+        st.caption(f"{searched.size:,} plans.")
         return SearchSettings(objective, int(trials), int(seed), sampler), space
     except InputError as error:
         st.error(plain(str(error)))
@@ -169,6 +170,7 @@ def _result(job: SearchJob, status: JobStatus) -> None:
         return
     best = evaluate(status.best)
     st.subheader(_verdict(objective, status), anchor=False)
+    st.markdown(f"For {_machine_and_model(status.best)}.")
     rows = [
         (objective.label.capitalize(), human(status.best_value)),
         ("Throughput", human(float(best.objective("throughput")), "tokens/s")),
@@ -179,16 +181,10 @@ def _result(job: SearchJob, status: JobStatus) -> None:
         for label, text in rows:
             st.metric(label, text, border=True, width=230)
     st.table(_plan_table(st.session_state[OF], status.best), hide_index=True)
+    for note in best.machine.notes():
+        st.caption(f"Note: {plain(note)}")
     if status.finished:
-        st.button(
-            "Put this plan on the sliders",
-            on_click=_apply,
-            args=(status.best,),
-            key="apply",
-            type="primary",
-        )
-        if st.session_state[OF] != state.scenario():
-            st.caption("The sliders have moved since: this is the best plan for how they were.")
+        _offer(status.best)
     proof = status.certificate
     optimum = proof.optimum if proof is not None and _proved(proof) else None
     trace = search_trace(status.history, optimum)
@@ -196,6 +192,29 @@ def _result(job: SearchJob, status: JobStatus) -> None:
         search_figure(trace, objective.label, objective.unit), key="trace", width="stretch"
     )
     _how_it_went(status)
+
+
+def _machine_and_model(scenario: Scenario) -> str:
+    chip, model = scenario.chip_document(), scenario.model_document()
+    return f"{plain(model.name)} on {plain(chip.name)}"
+
+
+def _offer(best: Scenario) -> None:
+    """Offer to take the plan over, where it was made for what the sliders show."""
+    now = state.scenario()
+    same = (best.chip, best.model, best.versions) == (now.chip, now.model, now.versions)
+    st.button(
+        "Put this plan on the sliders",
+        on_click=_apply,
+        args=(best,),
+        key="apply",
+        type="primary",
+        disabled=not same,
+    )
+    if not same:
+        st.caption(f"The sliders now show {_machine_and_model(now)}: search again for a plan.")
+    elif st.session_state[OF] != now:
+        st.caption("The sliders have moved since: this is the best plan for how they were.")
 
 
 def _verdict(objective: Objective, status: JobStatus) -> str:

@@ -13,6 +13,7 @@ from explorer.config.errors import InputError
 from explorer.config.links import open_link
 from explorer.serving.export import export_document
 from explorer.ui import state
+from explorer.ui.text import plain
 
 LARGEST_UPLOAD_MB = 4
 
@@ -32,7 +33,7 @@ def _link() -> None:
     st.subheader("Share link", anchor=False)
     query = state.share_query()
     if query is None:
-        st.info("This scenario is too long for a link. The file below holds all of it.")
+        st.info(f"There is no link to this scenario: {plain(state.why_no_link())}")
         return
     st.code(f"{_address()}?{query}", language=None, wrap_lines=True)
     st.caption(
@@ -44,7 +45,7 @@ def _link() -> None:
 def _address() -> str:
     """Return the address of the app's first page."""
     url = (st.context.url or "").partition("?")[0]
-    return re.sub(r"/(search|share)/?$", "/", url)
+    return re.sub(r"/(search|fidelity|share)/?$", "/", url)
 
 
 def _export() -> None:
@@ -85,8 +86,8 @@ def _open() -> None:
     if uploaded is not None and st.session_state.get("uploaded") != uploaded.file_id:
         # The widget keeps its file on every rerun; it must be applied once only.
         st.session_state["uploaded"] = uploaded.file_id
-        if state.import_file(uploaded.getvalue(), uploaded.name):
-            st.session_state["opened"] = uploaded.name
+        opened = state.import_file(uploaded.getvalue(), uploaded.name)
+        st.session_state["opened"] = uploaded.name if opened else ""
         st.rerun()
     st.text_input(
         "Link",

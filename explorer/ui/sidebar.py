@@ -51,8 +51,13 @@ WORD_NAMES = {
     "unified": "One a pass",
     "per_operator": "Each operator",
     "per_head": "Each head",
+    "disaggregated": "Pools apart",
+    "shared": "The same ones",
 }
+SHARED_PLACEMENT = "shared"
 WORD_HELP = {
+    "plan": "Apart: pools with a buffer between (Eqs 12-22). Shared: the same clusters or cards "
+    "prefill a batch and then decode it.",
     "precision": "Storage formats are converted on load; only the arithmetic changes the peak.",
     "kernel": "What the paper's mechanisms are worth: switch one off and see the headline change.",
 }
@@ -68,7 +73,9 @@ def sidebar() -> None:
             _sliders("hardware", MAIN_HARDWARE[family])
         with st.expander("Workload", expanded=True):
             _sliders("workload", WORKLOAD)
-        if scenario.plan.placement == "shared":
+        with st.expander("Placement"):
+            _words("plan.placement", "Prefill and decode run on", scenario)
+        if scenario.plan.placement == SHARED_PLACEMENT:
             with st.expander("Plan: the same cards prefill and decode", expanded=True):
                 _sliders("plan", SHARED)
         else:
@@ -99,7 +106,7 @@ def sidebar() -> None:
 
 def _preset() -> None:
     presets = {f"{item.id}@{item.version}": item for item in scenario_presets()}
-    key = "preset_choice"
+    key = state.widget_key("preset_choice")
     if state.preset() not in presets:
         older = load_scenario_preset(state.preset())
         presets[state.preset()] = older
@@ -112,20 +119,22 @@ def _preset() -> None:
         format_func=lambda reference: presets[reference].title,
         help="A machine, a model and a plan to start from. Choosing one resets every slider.",
         on_change=_preset_chosen,
+        args=(key,),
     )
     st.caption(presets[state.preset()].why)
-    if state.scenario() != state.baseline():
-        st.button(
-            "Reset to preset",
-            on_click=state.load_preset,
-            args=(state.preset(),),
-            width="stretch",
-            key="reset",
-        )
+    # Always there: an element that comes and goes would close the expanders below it.
+    st.button(
+        "Reset to preset",
+        on_click=state.load_preset,
+        args=(state.preset(),),
+        width="stretch",
+        key="reset",
+        disabled=state.scenario() == state.baseline(),
+    )
 
 
-def _preset_chosen() -> None:
-    state.load_preset(state.widget_value("preset_choice"))
+def _preset_chosen(key: str) -> None:
+    state.load_preset(state.widget_value(key))
 
 
 def _sliders(section: str, names: tuple[str, ...]) -> None:
@@ -137,7 +146,7 @@ def _words(path: str, label: str, scenario: Scenario) -> None:
     options = WORD_FIELDS[path]
     if path == "precision.compute":
         options = scenario.chip_document().compute_precisions
-    key = f"word:{path}"
+    key = state.widget_key(f"word:{path}")
     if st.session_state.get(key) != scenario.value(path):
         st.session_state[key] = scenario.value(path)
     st.segmented_control(
@@ -146,14 +155,22 @@ def _words(path: str, label: str, scenario: Scenario) -> None:
         key=key,
         format_func=lambda word: WORD_NAMES.get(word, word.upper()),
         on_change=_word_chosen,
-        args=(path,),
+        args=(path, key),
         required=True,
         help=f"{WORD_HELP[path.partition('.')[0]]} In links: {path}.",
     )
 
 
-def _word_chosen(path: str) -> None:
-    state.apply({path: state.widget_value(f"word:{path}")})
+def _word_chosen(path: str, key: str) -> None:
+    changes = {path: state.widget_value(key)}
+    plan = state.scenario().plan
+    if changes[path] == SHARED_PLACEMENT:
+        changes |= {
+            "plan.tp_prefill": plan.tp_decode,
+            "plan.pp_prefill": plan.pp_decode,
+            "plan.dp_prefill": 1,
+        }
+    state.apply(changes)
 
 
 def _exact_value() -> None:
@@ -179,4 +196,5 @@ def _exact_entered() -> None:
     changed, problems = apply_texts(state.scenario(), texts)
     state.replace(changed)
     state.notice(problems, "Not set")
-    st.session_state["exact"] = ""
+    if not problems:
+        st.session_state["exact"] = ""

@@ -6,6 +6,7 @@ a value that no widget touched keeps every digit, whatever page is open.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,7 +19,8 @@ from explorer.config.presets import scenario_presets
 from explorer.config.scenario import Scenario
 
 DEFAULT_PRESET = "mt3000-llama2-13b"
-SCENARIO, PRESET, NOTICES = "scenario", "preset", "notices"
+SCENARIO, PRESET, NOTICES, GENERATION = "scenario", "preset", "notices", "generation"
+MOST_NOTICES = 8
 
 
 def start() -> None:
@@ -30,6 +32,7 @@ def start() -> None:
     st.session_state[SCENARIO] = opened.scenario
     st.session_state[PRESET] = opened.preset
     st.session_state[NOTICES] = ()
+    st.session_state[GENERATION] = 0
     notice(opened.problems, "The link was opened without these parts")
 
 
@@ -61,6 +64,7 @@ def apply(changes: Mapping[str, object]) -> None:
 def replace(new: Scenario) -> None:
     """Put another scenario on the sliders; keeps the nearest preset as the comparison."""
     st.session_state[SCENARIO] = new
+    _renew_widgets()
     same = [
         f"{item.id}@{item.version}"
         for item in scenario_presets()
@@ -75,6 +79,34 @@ def load_preset(reference: str) -> None:
     pinned = pinned_reference(reference)
     st.session_state[PRESET] = pinned
     st.session_state[SCENARIO] = preset_scenario(pinned)
+    _renew_widgets()
+
+
+def widget_key(name: str) -> str:
+    """Return the key of a widget that shows a value of the scenario.
+
+    A scenario that is replaced as a whole gets new widgets: an old slider in the browser still
+    holds the words of its former options, and would send them back.
+    """
+    generation: int = st.session_state[GENERATION]
+    return f"{name}#{generation}" if generation else name
+
+
+def _renew_widgets() -> None:
+    st.session_state[GENERATION] += 1
+
+
+def keep_in_address_bar(page: str) -> None:
+    """Write the share link into the address bar, so that a reload opens the same scenario.
+
+    Replaces the entry in the browser's history: no slider move becomes a step of Back.
+    """
+    query = share_query()
+    if query is None:
+        return
+    target = json.dumps(f"?{query}").replace("<", "\\u003c")
+    script = f"history.replaceState(history.state, '', location.pathname + {target});"
+    st.html(f"<script>{script} // {page}</script>", unsafe_allow_javascript=True)
 
 
 def import_file(content: bytes, name: str) -> bool:
@@ -95,9 +127,21 @@ def share_query() -> str | None:
         return None
 
 
+def why_no_link() -> str:
+    """Return why there is no link to this scenario; empty where there is one."""
+    try:
+        link_query(scenario(), preset())
+    except InputError as error:
+        return str(error)
+    return ""
+
+
 def notice(problems: Iterable[Problem], lead: str) -> None:
     """Keep messages until the person closes them."""
-    sentences = tuple(f"{lead}: {problem.sentence()}." for problem in problems)
+    every = tuple(f"{lead}: {problem.sentence()}." for problem in problems)
+    sentences = every[:MOST_NOTICES]
+    if len(every) > MOST_NOTICES:
+        sentences = (*sentences, f"{lead}: and {len(every) - MOST_NOTICES} more.")
     if sentences:
         known: tuple[str, ...] = st.session_state.get(NOTICES, ())
         st.session_state[NOTICES] = tuple(dict.fromkeys((*known, *sentences)))
