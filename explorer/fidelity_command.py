@@ -9,7 +9,7 @@ from typing import Any
 from explorer.config.presets import load_chip
 from explorer.config.units import significant
 from explorer.fidelity.fit import FitResult
-from explorer.fidelity.measurements import read_measurements
+from explorer.fidelity.measurements import SEARCHED, read_measurements
 from explorer.fidelity.report import FidelityReport, Row, Summary, fidelity_report
 
 FIDELITY_SCHEMA = "explorer.fidelity/1"
@@ -149,6 +149,11 @@ def _group_lines(report: FidelityReport) -> list[str]:
     for quantity, key in GROUP_KEYS:
         for value, item in report.groups(quantity, key).items():
             lines.append(_columns(f"{quantity} {value}", _cells(item)))
+    lines += [
+        _columns(f"serving, plan {'searched for' if searched else 'given'}", _cells(item))
+        for (quantity, searched), item in report.parts.items()
+        if quantity == SEARCHED
+    ]
     lines += [
         f"  speed-up {found.name}: measured {significant(found.measured)}, predicted "
         f"{significant(found.predicted)} in the mean of {found.pairs} pairs, error "

@@ -36,7 +36,7 @@ def fit_specs() -> tuple[FitSpec, ...]:
             "matrix products",
             "mt3000",
             (Constant("gemm_mixed_stream_efficiency", tuple(np.linspace(0.4, 1.0, 61).tolist())),),
-            lambda row: row.quantity == "gemm_latency",
+            _is_product,
             ("m", "n", "dtype"),
             _gemm_seconds,
             ranges=("m", "k", "n"),
@@ -50,7 +50,7 @@ def fit_specs() -> tuple[FitSpec, ...]:
                 Constant("attention_mt_rows", tuple(range(6, 66, 6)), whole=True),
                 Constant("attention_flash_columns", tuple(range(64, 1088, 64)), whole=True),
             ),
-            lambda row: _method(row) in FUSED_METHODS,
+            _is_fused_attention,
             ("seq", "method"),
             _attention_seconds,
             ranges=("seq", "head_dim"),
@@ -60,7 +60,7 @@ def fit_specs() -> tuple[FitSpec, ...]:
             "unfused attention",
             "mt3000",
             (Constant("attention_unfused_score_moves", tuple(range(1, 9)), whole=True),),
-            lambda row: _method(row) == "unfused",
+            _is_unfused_attention,
             (),
             _attention_seconds,
             ranges=("seq", "head_dim"),
@@ -75,7 +75,7 @@ def fit_specs() -> tuple[FitSpec, ...]:
                 "device_fixed_seconds_per_layer",
                 "overlap_seconds_per_row_layer",
             ),
-            lambda row: row.quantity == "prefill_throughput" and row.source.endswith(SWEEP),
+            _is_sweep,
             ("rows", "slices"),
             _prefill_rate,
         ),
@@ -83,11 +83,7 @@ def fit_specs() -> tuple[FitSpec, ...]:
             "decode steps",
             "ascend910a",
             _around(ascend, "decode_fixed_seconds_per_layer"),
-            lambda row: (
-                row.quantity == "decode_throughput"
-                and row.source.endswith(RULE_RUNS)
-                and "build" not in row.conditions
-            ),
+            _is_rule_decode,
             (),
             _decode_rate,
         ),
@@ -117,6 +113,27 @@ def _around(chip: Chip, *names: str) -> tuple[Constant, ...]:
         Constant(name, tuple(factor * chip.quantities[name].value for factor in FACTORS))
         for name in known
     )
+
+
+def _is_product(row: Measurement) -> bool:
+    return row.quantity == "gemm_latency"
+
+
+def _is_fused_attention(row: Measurement) -> bool:
+    return _method(row) in FUSED_METHODS
+
+
+def _is_unfused_attention(row: Measurement) -> bool:
+    return _method(row) == "unfused"
+
+
+def _is_sweep(row: Measurement) -> bool:
+    return row.quantity == "prefill_throughput" and row.source.endswith(SWEEP)
+
+
+def _is_rule_decode(row: Measurement) -> bool:
+    current = "build" not in row.conditions
+    return row.quantity == "decode_throughput" and row.source.endswith(RULE_RUNS) and current
 
 
 def _method(row: Measurement) -> str:

@@ -21,6 +21,7 @@ class Prediction:
         basis: how the value came about, where the conditions leave a choice.
         extrapolated: whether the conditions leave what constants were measured or fitted on.
         naive_is_bound: whether no machine of this peak and bandwidth can beat ``naive``.
+        searched: whether the plan is the model's best, since the measurement gives none.
     """
 
     value: float
@@ -28,6 +29,7 @@ class Prediction:
     basis: str = ""
     extrapolated: bool = False
     naive_is_bound: bool = True
+    searched: bool = False
 
 
 def roof_of(machine: Machine, precision: str) -> Roof:

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import TypeVar
 
 from explorer.config.presets import load_chip
 from explorer.fidelity.fit import FitResult
@@ -17,6 +18,9 @@ from explorer.fidelity.prediction import Prediction
 ROUNDING = 0.005
 """Printed values are rounded: a row is above a bound only if it beats it by more."""
 WELL_BELOW = 1 - ROUNDING
+
+
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,11 @@ class Row:
     def left_out_error(self) -> float | None:
         """Error when nothing was fitted to this row."""
         return self.error if self.left_out is None else self._relative(self.left_out)
+
+    @property
+    def searched(self) -> bool:
+        """Whether the plan is the model's best, since the measurement gives none."""
+        return self.prediction is not None and self.prediction.searched
 
     @property
     def extrapolated(self) -> bool:
@@ -125,6 +134,11 @@ class FidelityReport:
     def summary(self) -> dict[str, Summary]:
         """Errors by quantity, in order of first appearance."""
         return _by(self.rows, lambda row: row.measurement.quantity)
+
+    @cached_property
+    def parts(self) -> dict[tuple[str, bool], Summary]:
+        """Errors by quantity, rows whose plan had to be searched for apart from the others."""
+        return _by(self.rows, lambda row: (row.measurement.quantity, row.searched))
 
     def groups(self, quantity: str, key: str) -> dict[str, Summary]:
         """Return errors of one quantity by the value of a condition."""
@@ -214,8 +228,8 @@ def _beyond(measurement: Measurement, fit: FitResult) -> bool:
     return False
 
 
-def _by(rows: Sequence[Row], key: Callable[[Row], str]) -> dict[str, Summary]:
-    parts: dict[str, list[Row]] = {}
+def _by(rows: Sequence[Row], key: Callable[[Row], Key]) -> dict[Key, Summary]:
+    parts: dict[Key, list[Row]] = {}
     for row in rows:
         parts.setdefault(key(row), []).append(row)
     return {name: summarised(part) for name, part in parts.items()}

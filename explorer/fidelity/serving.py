@@ -105,6 +105,7 @@ def serving_throughput(row: Measurement, conditions: Conditions) -> Prediction:
         f"plan not given; best of {found.plans:,} plans: {_plan_text(evaluation)}",
         bool(evaluation.machine.notes()),
         naive_is_bound=False,
+        searched=True,
     )
 
 

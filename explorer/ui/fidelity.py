@@ -1,0 +1,281 @@
+"""Page "Can I believe it?": predictions against measurements, published and one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from explorer.config.errors import InputError
+from explorer.config.presets import load_chip
+from explorer.config.units import human, significant
+from explorer.fidelity.fit import FitResult
+from explorer.fidelity.measurements import COLUMNS, parse_measurements
+from explorer.fidelity.report import FidelityReport, Row, Summary, fidelity_report
+from explorer.plots.fidelity import UNIT_OF, parity_data, parity_figure, quantity_label
+from explorer.ui import state
+from explorer.ui.text import plain
+
+LARGEST_UPLOAD_MB = 4
+OWN, OWN_ID = "own_measurements", "own_measurements_id"
+EVERYTHING = "everything"
+MINE = "my own rows"
+ROWS_SHOWN_HEIGHT = 380
+ONE_REQUEST = "serving one request at a time"
+TOLD = {
+    "gemm_latency": "matrix products",
+    "attention_latency": "attention",
+    "serving_throughput": ONE_REQUEST,
+    "prefill_throughput": "prefill on the Ascend",
+    "decode_throughput": "its decode",
+}
+
+
+def page() -> None:
+    """Draw the page; it depends on the models and the measurements, not on the sliders."""
+    st.header("Can I believe it?", anchor=False)
+    own: tuple[str, bytes] | None = st.session_state.get(OWN)
+    report = _report(*own) if own is not None else _report("", b"")
+    st.markdown(_sentence(report))
+    st.table(_summary_table(report), hide_index=True)
+    st.caption(
+        "Mean of |predicted − measured| / measured. Left out: each row is predicted by a model "
+        "refitted without it. Plain roofline: the longer of arithmetic at peak and compulsory "
+        "traffic at full bandwidth. Sliders do not change this page."
+    )
+    _rows(report, own[0] if own is not None else "")
+    _upload(own)
+    _fitted(report)
+    _not_modelled(report)
+
+
+@st.cache_data(max_entries=8, show_spinner="Comparing the models with every measurement …")
+def _report(name: str, content: bytes) -> FidelityReport:
+    return fidelity_report(parse_measurements(content, name) if name else ())
+
+
+def _sentence(report: FidelityReport) -> str:
+    told = [
+        f"{name} within **{_percent(report.parts[quantity, False].mape)}**"
+        for quantity, name in TOLD.items()
+        if (quantity, False) in report.parts
+    ]
+    searched = [item for (_, best), item in report.parts.items() if best]
+    text = f"In the mean, the models predict {', '.join(told)} of what was measured"
+    if not searched or searched[0].mape is None:
+        return f"{text}."
+    return (
+        f"{text}; where a paper does not say which plan it ran, the model's best plan is "
+        f"**{_percent(searched[0].mape)}** away from it."
+    )
+
+
+def _summary_table(report: FidelityReport) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "what": _part_label(quantity, searched),
+                "rows": _counted(item),
+                "mean error": _percent(item.mape),
+                "left out": _percent(item.left_out_mape),
+                "worst row": _percent(item.worst),
+                "plain roofline": _percent(item.naive_mape),
+            }
+            for (quantity, searched), item in report.parts.items()
+        ]
+    )
+
+
+def _part_label(quantity: str, searched: bool) -> str:
+    label = plain(quantity_label(quantity))
+    if quantity == "serving_throughput":
+        label = "serving, plan not given: the model's best" if searched else ONE_REQUEST
+    return label[0].upper() + label[1:]
+
+
+def _counted(item: Summary) -> str:
+    missing = item.rows - item.modelled
+    return f"{item.rows}, {missing} not modelled" if missing else str(item.rows)
+
+
+def _percent(fraction: float | None) -> str:
+    return "–" if fraction is None else f"{100 * fraction:.1f} %"
+
+
+def _rows(report: FidelityReport, own: str) -> None:
+    st.subheader("Row by row", anchor=False)
+    options = [EVERYTHING, *([MINE] if own else []), *report.summary]
+    if st.session_state.get("fidelity_quantity") not in options:
+        st.session_state["fidelity_quantity"] = EVERYTHING
+    chosen = st.selectbox(
+        "Show",
+        options,
+        format_func=lambda name: quantity_label(name).capitalize(),
+        key="fidelity_quantity",
+        persist_state="session",
+    )
+    rows = _chosen(report.rows, chosen, own)
+    data = parity_data(rows)
+    if data.points:
+        st.plotly_chart(
+            parity_figure(data),
+            key="parity",
+            width="stretch",
+            alt="Predicted over measured against the measured value, with the ±10 % band",
+        )
+    if data.left_over:
+        st.caption(f"The {data.left_over:,} rows of least error are not drawn.")
+    st.dataframe(
+        _row_table(rows),
+        hide_index=True,
+        height=ROWS_SHOWN_HEIGHT,
+        key="fidelity_rows",
+        column_config={
+            "error": st.column_config.NumberColumn(format="%+.1f %%"),
+            "row": st.column_config.TextColumn(width="medium"),
+            "how": st.column_config.TextColumn(width="large"),
+        },
+    )
+    _flags(rows)
+
+
+def _chosen(rows: Sequence[Row], chosen: str, own: str) -> list[Row]:
+    if chosen == EVERYTHING:
+        return list(rows)
+    if chosen == MINE:
+        return [row for row in rows if row.measurement.file == own]
+    return [row for row in rows if row.measurement.quantity == chosen]
+
+
+def _row_table(rows: Sequence[Row]) -> pd.DataFrame:
+    """Return the rows, the largest error first, those without a prediction last."""
+    ordered = sorted(rows, key=lambda row: -1.0 if row.error is None else abs(row.error))
+    return pd.DataFrame(
+        [
+            {
+                "error": None if row.error is None else 100 * row.error,
+                "row": row.measurement.id,
+                "measured": _value(row, row.measurement.si_value),
+                "predicted": _value(row, row.prediction.value if row.prediction else None),
+                "how": row.basis or row.reason,
+                "source": row.measurement.source,
+            }
+            for row in reversed(ordered)
+        ],
+        columns=["error", "row", "measured", "predicted", "how", "source"],
+    )
+
+
+def _value(row: Row, value: float | None) -> str:
+    dimension = row.measurement.dimension
+    if dimension is None and value is not None:
+        return f"{significant(value)} {row.measurement.unit}"
+    return human(value, UNIT_OF[dimension] if dimension else "")
+
+
+def _flags(rows: Sequence[Row]) -> None:
+    above = [row.measurement.id for row in rows if row.above_bound]
+    beyond = [row.measurement.id for row in rows if row.extrapolated]
+    if above:
+        st.text(f"Measured faster than peak and bandwidth allow: {', '.join(above)}.")
+    if beyond:
+        st.text(f"Extrapolated, outside what was fitted or measured: {', '.join(beyond)}.")
+
+
+def _upload(own: tuple[str, bytes] | None) -> None:
+    st.subheader("Your own measurements", anchor=False)
+    st.caption(
+        f"A CSV file with the columns {', '.join(COLUMNS)}; conditions are written "
+        "dtype=fp16;m=4096;k=4096;n=1024. Nothing is fitted to it, and it stays in this session."
+    )
+    uploaded = st.file_uploader(
+        "Measurements", type=["csv"], key="measurements", max_upload_size=LARGEST_UPLOAD_MB
+    )
+    if uploaded is not None and st.session_state.get(OWN_ID) != uploaded.file_id:
+        # The widget keeps its file on every rerun; it must be read once only.
+        st.session_state[OWN_ID] = uploaded.file_id
+        _take(uploaded.name, uploaded.getvalue())
+        st.rerun()
+    if own is not None:
+        st.text(f"{own[0]} is part of the tables above.")
+        st.button("Leave it out again", key="forget_measurements", on_click=_forget)
+
+
+def _take(name: str, content: bytes) -> None:
+    try:
+        parse_measurements(content, name)
+    except InputError as error:
+        st.session_state.pop(OWN, None)
+        state.notice(error.problems, "The measurements were not used")
+        return
+    st.session_state[OWN] = (name, content)
+    st.session_state["fidelity_quantity"] = MINE
+
+
+def _forget() -> None:
+    st.session_state.pop(OWN, None)
+
+
+def _fitted(report: FidelityReport) -> None:
+    st.subheader("Which numbers were fitted, and to what", anchor=False)
+    st.table(pd.DataFrame([row for fit in report.fits for row in _fit_rows(fit)]), hide_index=True)
+    st.caption(
+        "Range: the least and the largest value over refits without a row, or without all rows "
+        "of one size, method or precision. Everything else is published, measured, derived or "
+        "assumed, as said beside its slider."
+    )
+    with st.expander("Errors on whole groups that were left out"):
+        st.table(
+            pd.DataFrame([row for fit in report.fits for row in _group_rows(fit)]),
+            hide_index=True,
+        )
+
+
+def _fit_rows(fit: FitResult) -> list[dict[str, str]]:
+    quantities = load_chip(fit.spec.chip).quantities
+    return [
+        {
+            "number": quantities[name].label,
+            "value": human(quantities[name].value, quantities[name].unit),
+            "range": " to ".join(human(end, quantities[name].unit) for end in fit.spread(name)),
+            "fitted to": f"{len(fit.rows)} rows: {fit.spec.name}",
+            "source": quantities[name].source,
+        }
+        for name in fit.constants
+    ]
+
+
+def _group_rows(fit: FitResult) -> list[dict[str, str]]:
+    rows = []
+    for key in dict.fromkeys(fold.key for fold in fit.by_group):
+        folds = [fold for fold in fit.by_group if fold.key == key]
+        held = fit.spec.held.get(key, ())
+        labels = [load_chip(fit.spec.chip).quantities[name].label for name in held]
+        rows.append(
+            {
+                "model": fit.spec.name,
+                "without one": key,
+                "mean error on it": ", ".join(f"{f.value}: {_percent(f.mape)}" for f in folds),
+                "kept": ", ".join(labels) or "–",
+            }
+        )
+    return rows
+
+
+def _not_modelled(report: FidelityReport) -> None:
+    rows = report.not_modelled
+    if not rows:
+        return
+    st.subheader("What is not modelled, and why", anchor=False)
+    by_reason: dict[str, list[str]] = {}
+    for row in rows:
+        by_reason.setdefault(row.reason, []).append(row.measurement.id)
+    st.dataframe(
+        pd.DataFrame(
+            [{"why": reason, "rows": ", ".join(ids)} for reason, ids in by_reason.items()]
+        ),
+        hide_index=True,
+        key="not_modelled",
+        column_config={"why": st.column_config.TextColumn(width="large")},
+    )
