@@ -67,7 +67,7 @@ class Reference:
         rows = rounds * dsps * a_dsp
         columns = math.ceil(n / self.columns) * self.columns
         kept = self.number("gemm_output_buffers") * self.number("gemm_tile_n")
-        y = rows * n * (4 * passes if passes > 1 and n > kept else self.d)
+        y = rows * n * (self.d + (8 * (passes - 1) if n > kept else 0))
         streamed = rounds * k * n * self.w + y
         streaming = streamed / self.bandwidth / self.number("gemm_mixed_stream_efficiency")
         computing = self.arithmetic(rows * k * columns, min(k, self.number("gemm_tile_k")))
@@ -444,8 +444,8 @@ def test_a_block_of_the_papers_configuration_reads_the_weights_once_per_720_rows
     moved = terms_of(evaluate(s).prefill_stage)["gate_up_linear"].bytes
     hidden, columns = 5120, 13824
     rounds = np.asarray([1, 2, 2, 3])
-    # Whole rounds of 720 rows move; three passes over K spill FP32 partial sums of each.
-    x, y = 4 * 720 * rounds * hidden, 3 * 4 * 720 * rounds * columns
+    # Whole rounds of 720 rows move; after two of three passes over K sums go and return.
+    x, y = 4 * 720 * rounds * hidden, (2 * 2 + 1) * 4 * 720 * rounds * columns
     expected = 2 * (x + 2 * rounds * hidden * columns + y)
     assert moved.tolist() == (40 * expected).tolist()
 

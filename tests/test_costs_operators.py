@@ -53,7 +53,7 @@ def cluster(size=4, **changes):
     numbers = {
         "peak_macs_per_second": PEAK * 4 / size,
         "bandwidth_bytes_per_second": BANDWIDTH,
-        "mixed_stream_efficiency": 0.713,
+        "mixed_stream_efficiency": 0.82,
         "broadcast_cost": 0.9,
         "sm_bytes": SM, "am_bytes": AM, "gsm_bytes": GSM, "dsps": DSPS,
         "kernel_rows": 6.0, "kernel_columns": 128.0 * 4 / size,
@@ -74,6 +74,7 @@ def floats(*values):
 
 
 @given(st.integers(1, 40000))
+@settings(deadline=None)
 def test_the_papers_tile_takes_the_bytes_of_equations_6_to_8(n):
     taken = tile_bytes(GemmTile(*floats(30, 256, 256, 2048)), np.float64(n), cluster())
     assert taken.sm_bytes == 61_440
@@ -106,6 +107,7 @@ def test_the_largest_tile_is_the_papers_and_half_precision_doubles_its_rows():
     st.integers(1, 64), st.integers(1, 16), st.sampled_from([64, 256, 1024]),
     st.sampled_from([512, 2048]), st.sampled_from([2, 4]), st.sampled_from([1, 2, 4]),
 )  # fmt: skip
+@settings(deadline=None)
 def test_the_largest_tile_is_the_most_rows_that_all_three_memories_admit(
     bits, dsps, rows, depth, block_k, size, weight
 ):
@@ -154,13 +156,16 @@ def plain_row_split(m, k, n, size):
     passes = len(range(0, k, 2048))
     x, w = rows * k * size, sum(k * n * size for _ in range(rounds))
     stays = n <= 3 * 256 or passes == 1
-    y = rows * n * size if stays else sum(rows * n * 4 for _ in range(passes))
+    y = rows * n * size  # the last store; before it, partial sums go out and come back
+    if not stays:
+        y += sum(2 * rows * n * 4 for _ in range(passes - 1))
     depth = min(k, 256)
     computing = rows * k * columns / (PEAK * 4 / size) * (8 * depth + 41) / (8 * depth)
-    return x, w, y, computing, x / 30e9 + max(computing, (w + y) / (0.713 * 30e9))
+    return x, w, y, computing, x / 30e9 + max(computing, (w + y) / (0.82 * 30e9))
 
 
 @given(*[st.integers(1, 9000)] * 3, st.sampled_from([2, 4]))
+@settings(deadline=None)
 def test_a_row_split_moves_every_block_of_every_round(m, k, n, size):
     of = cluster(size)
     cost = row_split_cost(*floats(m, k, n), paper_tile(of), of)
@@ -173,6 +178,7 @@ def test_a_row_split_moves_every_block_of_every_round(m, k, n, size):
 
 
 @given(*[st.integers(1, 9000)] * 3, st.sampled_from([2, 4]))
+@settings(deadline=None)
 def test_a_product_takes_the_faster_split_that_fits_below_the_roof(m, k, n, size):
     of = cluster(size)
     rows, columns = (
@@ -232,6 +238,7 @@ def test_a_wider_tile_is_slower_only_where_it_pads_more_rows():
 
 
 @given(st.integers(1, 5), *[st.integers(1, 9000)] * 2, st.sampled_from([2, 4]))
+@settings(deadline=None)
 def test_more_rows_a_dsp_are_never_slower_at_whole_rounds(times, k, n, size):
     rows = 24 * 360 * times
     of = cluster(size)
@@ -245,6 +252,7 @@ def test_more_rows_a_dsp_are_never_slower_at_whole_rounds(times, k, n, size):
 
 
 @given(*[st.integers(1, 9000)] * 3, st.sampled_from([2, 4]), st.floats(1, 100))
+@settings(deadline=None)
 def test_more_bandwidth_or_peak_is_never_slower(m, k, n, size, factor):
     base = cluster(size)
     seconds = gemm_cost(*floats(m, k, n), paper_tile(base), base).seconds
@@ -320,6 +328,7 @@ def plain_attention(method, seq, dim, size):
     st.sampled_from(METHODS), st.integers(1, 300), st.integers(1, 20000),
     st.sampled_from([64, 128, 256]), st.sampled_from([2, 4]),
 )  # fmt: skip
+@settings(deadline=None)
 def test_attention_is_rounds_of_two_products_softmax_and_table_iii(method, heads, seq, dim, size):
     cost = attention_cost(method, *floats(heads, seq, dim), TILES, cluster(size))
     seconds, query_output, kv, scores = plain_attention(method, seq, dim, size)
@@ -334,6 +343,7 @@ def test_attention_is_rounds_of_two_products_softmax_and_table_iii(method, heads
 
 
 @given(st.sampled_from([0.1, 0.9, 1.0, 2.0]), st.integers(1, 5000))
+@settings(deadline=None)
 def test_a_broadcast_never_outruns_the_ddr_nor_counts_twice(price, seq):
     of = cluster(2, broadcast_cost=price)
     assert broadcast_ddr_bytes(np.float64(seq), of) == seq * min(price, 1)
@@ -355,6 +365,7 @@ def test_below_one_round_time_grows_only_with_the_columns(seq):
 
 
 @given(st.integers(1, 4096), st.floats(1, 100))
+@settings(deadline=None)
 def test_attention_is_never_slower_with_more_bandwidth_or_peak(seq, factor):
     for method in METHODS:
         base = attention_cost(method, *floats(1, seq, 128), TILES, cluster(2)).seconds

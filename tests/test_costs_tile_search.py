@@ -124,14 +124,15 @@ def test_no_tile_beats_the_best_and_its_time_is_its_terms(size, element):
 def test_loop_orders_move_what_they_keep_in_motion():
     size, machine = Product(1440, 4096, 4096), cluster()
     x, w, y = 4 * 1440 * 4096, 4 * 4096 * 4096, 4 * 1440 * 4096
+    # Sixteen steps of K_2, two of K_g: sums go out and come back between them, then Y is stored.
     chosen = y_stationary(size, PAPER, machine)
-    assert (chosen.x_bytes, chosen.w_bytes, chosen.y_bytes) == (x, 2 * w, 2 * y)
+    assert (chosen.x_bytes, chosen.w_bytes, chosen.y_bytes) == (x, 2 * w, (2 + 1) * y)
     x_stays = x_stationary(size, PAPER, machine)
-    assert (x_stays.x_bytes, x_stays.w_bytes, x_stays.y_bytes) == (x, 2 * w, 16 * y)
+    assert (x_stays.x_bytes, x_stays.w_bytes, x_stays.y_bytes) == (x, 2 * w, (15 + 15 + 1) * y)
     w_stays = w_stationary(size, PAPER, machine)
-    assert (w_stays.x_bytes, w_stays.w_bytes, w_stays.y_bytes) == (16 * x, w, 16 * y)
+    assert (w_stays.x_bytes, w_stays.w_bytes, w_stays.y_bytes) == (16 * x, w, (15 + 15 + 1) * y)
     alone = without_broadcast(chosen, machine)
-    assert (alone.x_bytes, alone.w_bytes, alone.y_bytes) == (x, 48 * w, 2 * y)
+    assert (alone.x_bytes, alone.w_bytes, alone.y_bytes) == (x, 48 * w, (2 + 1) * y)
     assert alone.bytes - chosen.bytes == 46 * w
 
 

@@ -201,13 +201,22 @@ def gemm_cost(m: Array, k: Array, n: Array, tile: GemmTile, cluster: GemmCluster
     return GemmCost(**picked)
 
 
+def output_element_bytes(passes: Array, cluster: GemmCluster) -> Array:
+    """Return DDR bytes of an element of Y that is summed up in several passes over DDR.
+
+    Its FP32 partial sum leaves after every pass but the last and comes back before every pass but
+    the first; the finished element is stored once.
+    """
+    return 2 * ACCUMULATOR_BYTES * (passes - 1) + cluster.element_bytes
+
+
 def row_split_cost(m: Array, k: Array, n: Array, tile: GemmTile, cluster: GemmCluster) -> GemmCost:
     """Return the cost with rows split over the DSPs, in rounds of P M_2 rows.
 
     Whole rounds are moved and computed; a single round takes only the rows a DSP that it needs,
     in whole micro-kernels. X moves once and is exposed; W moves once a round; Y moves once where
     all its columns stay in the output buffers or K takes one pass, else FP32 partial sums cross
-    DDR once for each pass over K_g, inwards and outwards at the same time.
+    DDR between the passes over K_g.
     """
     m2 = np.maximum(tile.m2, ONE)
     rounds = ceil_divide(m, cluster.dsps * m2)
@@ -216,7 +225,7 @@ def row_split_cost(m: Array, k: Array, n: Array, tile: GemmTile, cluster: GemmCl
     columns = ceil_divide(n, cluster.kernel_columns) * cluster.kernel_columns
     passes = ceil_divide(k, tile.kg)
     spills = (n > cluster.output_buffers * tile.n2) & (passes > 1)
-    y_element = np.where(spills, ACCUMULATOR_BYTES * passes, cluster.element_bytes)
+    y_element = output_element_bytes(np.where(spills, passes, ONE), cluster)
     x_bytes = rows * k * cluster.element_bytes
     w_bytes = rounds * k * n * cluster.weight_bytes
     y_bytes = rows * n * y_element

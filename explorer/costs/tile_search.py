@@ -16,13 +16,13 @@ import numpy as np
 from explorer.config.errors import refuse
 from explorer.costs.arrays import ONE, ZERO, Array, Mask, ceil_divide, scalar
 from explorer.costs.gemm import (
-    ACCUMULATOR_BYTES,
     GemmCluster,
     GemmCost,
     GemmTile,
     TileBytes,
     gemm_cost,
     kernel_utilisation,
+    output_element_bytes,
     row_split_cost,
     tile_bytes,
 )
@@ -287,8 +287,7 @@ def w_stationary(product: Product, tile: GemmTile, cluster: GemmCluster) -> Traf
     """
     cost = row_split_cost(*product.sizes, tile, cluster)
     _, k, n = product.sizes
-    steps = ceil_divide(k, tile.k2)
-    element = np.where(steps > 1, ACCUMULATOR_BYTES * steps, cluster.element_bytes)
+    element = output_element_bytes(ceil_divide(k, tile.k2), cluster)
     rows = cost.x_bytes / (k * cluster.element_bytes)
     return Traffic(
         cost.x_bytes * ceil_divide(n, tile.n2), cost.w_bytes / cost.rounds, rows * n * element
