@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from explorer.config.presets import load_scenario_preset, scenario_presets
 from explorer.config.scenario import Scenario, parse_scenario
 from explorer.search.space import default_space, varied_space
-from explorer.search.staged import best_dp, fixed_batch_space, staged_plan
+from explorer.search.staged import (
+    TpCandidate,
+    best_dp,
+    fixed_batch_space,
+    smallest_close,
+    staged_plan,
+)
 from explorer.serving.evaluate import evaluate
 
 
@@ -38,7 +44,7 @@ def test_follows_its_definition_step_by_step() -> None:
     least_pp = next(
         pp
         for pp in range(1, 41)
-        if evaluate(scenario.replacing({"plan.pp_prefill": pp})).constraints[1].kept
+        if evaluate(scenario.replacing({"plan.pp_prefill": pp})).prefill_memory.excess_bytes <= 0
     )
     assert plan.pp_prefill == least_pp
     rest = {
@@ -73,10 +79,18 @@ def test_follows_its_definition_step_by_step() -> None:
     )
 
 
-def test_a_smaller_tp_within_five_percent_wins() -> None:
-    found = staged_plan(preset("mt3000-llama2-7b"))
-    costs = {c.tp: c.cluster_seconds_per_token for c in found.candidates}
-    assert found.scenario.plan.tp_decode < min(costs, key=costs.__getitem__)
+@pytest.mark.parametrize(
+    ("costs", "chosen"),
+    [
+        ({1: 2.0, 2: 1.04, 4: 1.0, 8: 1.01}, 2),
+        ({1: 2.0, 2: 1.06, 4: 1.0, 8: 0.99}, 4),
+        ({1: 1.0, 2: 1.0}, 1),
+        ({4: 3.0, 8: 1.0}, 8),
+    ],
+)
+def test_the_smallest_tp_within_five_percent_wins(costs: dict[int, float], chosen: int) -> None:
+    candidates = tuple(TpCandidate(tp, 1, 1, 1, cost) for tp, cost in costs.items())
+    assert smallest_close(candidates).tp == chosen
 
 
 def test_steps_tell_what_and_why_in_order() -> None:

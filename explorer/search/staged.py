@@ -138,6 +138,18 @@ def best_dp(
     return tuple(dict.fromkeys((*below[-1:], *above[:1])))
 
 
+def smallest_close(candidates: tuple[TpCandidate, ...]) -> TpCandidate:
+    """Return the smallest TP_D within 5 % of the least clusters x T_d per token.
+
+    Args:
+        candidates: at least one.
+    """
+    least = min(candidate.cluster_seconds_per_token for candidate in candidates)
+    limit = least * (1 + TP_TOLERANCE)
+    close = (c for c in candidates if c.cluster_seconds_per_token <= limit)
+    return min(close, key=lambda candidate: candidate.tp)
+
+
 def _prefill_micro_batches(space: Space) -> Iterator[Value]:
     """Yield the scenario's micro-batch, then the smaller ones of the space, largest first."""
     candidates = space.candidates(MICRO_BATCH_PREFILL)
@@ -196,9 +208,7 @@ def _plan(
     micro_batch_prefill: Value,
     shared: bool,
 ) -> StagedPlan:
-    least = min(candidate.cluster_seconds_per_token for candidate in candidates)
-    limit = least * (1 + TP_TOLERANCE)
-    chosen = next(c for c in candidates if c.cluster_seconds_per_token <= limit)
+    chosen = smallest_close(candidates)
     decode = {TP_DECODE: chosen.tp, PP_DECODE: chosen.pp, MICRO_BATCH_DECODE: chosen.micro_batch}
     settled = started.fixing(decode)
     figures = ", ".join(f"{c.tp}: {c.cluster_seconds_per_token:.4g}" for c in candidates)
