@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from explorer.config.errors import InputError
+from explorer.config.errors import InputError, printable
 from explorer.config.presets import load_chip
 from explorer.config.units import human, significant
 from explorer.fidelity.fit import FitResult
@@ -18,7 +18,7 @@ from explorer.ui import state
 from explorer.ui.text import plain
 
 LARGEST_UPLOAD_MB = 4
-OWN, OWN_ID = "own_measurements", "own_measurements_id"
+OWN, UPLOAD, SHOW = "own_measurements", "measurements", "fidelity_quantity"
 EVERYTHING = "everything"
 MINE = "my own rows"
 ROWS_SHOWN_HEIGHT = 380
@@ -106,13 +106,13 @@ def _percent(fraction: float | None) -> str:
 def _rows(report: FidelityReport, own: str) -> None:
     st.subheader("Row by row", anchor=False)
     options = [EVERYTHING, *([MINE] if own else []), *report.summary]
-    if st.session_state.get("fidelity_quantity") not in options:
-        st.session_state["fidelity_quantity"] = EVERYTHING
+    if st.session_state.get(SHOW) not in options:
+        st.session_state[SHOW] = EVERYTHING
     chosen = st.selectbox(
         "Show",
         options,
         format_func=lambda name: quantity_label(name).capitalize(),
-        key="fidelity_quantity",
+        key=SHOW,
         persist_state="session",
     )
     rows = _chosen(report.rows, chosen, own)
@@ -189,20 +189,25 @@ def _upload(own: tuple[str, bytes] | None) -> None:
         f"A CSV file with the columns {', '.join(COLUMNS)}; conditions are written "
         "dtype=fp16;m=4096;k=4096;n=1024. Nothing is fitted to it, and it stays in this session."
     )
-    uploaded = st.file_uploader(
-        "Measurements", type=["csv"], key="measurements", max_upload_size=LARGEST_UPLOAD_MB
+    st.file_uploader(
+        "Measurements",
+        type=["csv"],
+        key=UPLOAD,
+        max_upload_size=LARGEST_UPLOAD_MB,
+        on_change=_uploaded,
     )
-    if uploaded is not None and st.session_state.get(OWN_ID) != uploaded.file_id:
-        # The widget keeps its file on every rerun; it must be read once only.
-        st.session_state[OWN_ID] = uploaded.file_id
-        _take(uploaded.name, uploaded.getvalue())
-        st.rerun()
     if own is not None:
         st.text(f"{own[0]} is part of the tables above.")
         st.button("Leave it out again", key="forget_measurements", on_click=_forget)
 
 
-def _take(name: str, content: bytes) -> None:
+def _uploaded() -> None:
+    """Read the file once, when it arrives; a file that is taken back is left out again."""
+    uploaded = state.widget_value(UPLOAD)
+    if uploaded is None:
+        _forget()
+        return
+    name, content = printable(uploaded.name) or "file", uploaded.getvalue()
     try:
         parse_measurements(content, name)
     except InputError as error:
@@ -210,7 +215,7 @@ def _take(name: str, content: bytes) -> None:
         state.notice(error.problems, "The measurements were not used")
         return
     st.session_state[OWN] = (name, content)
-    st.session_state["fidelity_quantity"] = MINE
+    st.session_state[SHOW] = MINE
 
 
 def _forget() -> None:

@@ -1,0 +1,140 @@
+"""The page of predictions against measurements, without a browser and with one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from streamlit.testing.v1 import AppTest
+
+from explorer.fidelity.measurements import COLUMNS, parse_measurements
+from explorer.fidelity.report import FidelityReport, fidelity_report
+from explorer.plots.fidelity import MARKS, parity_data, parity_figure, quantity_label
+from tests.browser import charts_drawn, open_page, settle
+
+APP = str(Path(__file__).parent.parent / "app.py")
+HEADER = ",".join(COLUMNS)
+HOSTILE = "<b>*own*</b>&"
+OWN = (
+    f"{HEADER}\n{HOSTILE},mt3000,,gemm_latency,dtype=fp16;m=2048;k=11008;n=4096,20,ms,mine\n"
+    "own-2,mt3000,,*odd* <i>one</i>,a=1,3,apples,mine\n"
+)
+
+
+@pytest.fixture(scope="module")
+def report() -> FidelityReport:
+    return fidelity_report()
+
+
+def fidelity_page(**session: object) -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=120)
+    app.run()
+    # Pages that are functions have no file to switch to: the page's hash is what a click sends.
+    app._page_hash = next(
+        page["page_script_hash"]
+        for page in app._registered_pages.values()
+        if page["url_pathname"] == "fidelity"
+    )
+    for key, value in session.items():
+        app.session_state[key] = value
+    return app.run()
+
+
+def test_the_errors_come_first(report: FidelityReport) -> None:
+    app = fidelity_page()
+    assert not app.exception
+    sentence = app.main.markdown[0].value
+    mape = report.summary["gemm_latency"].mape
+    assert mape is not None
+    assert f"matrix products within **{100 * mape:.1f} %**" in sentence
+    table = app.table[0].value
+    assert list(table["what"])[:1] == ["Prefill"]
+    assert "Serving one request at a time" in list(table["what"])
+
+
+def test_the_filter_leaves_one_quantity(report: FidelityReport) -> None:
+    app = fidelity_page()
+    app.selectbox(key="fidelity_quantity").set_value("attention_latency").run()
+    assert not app.exception
+    frame = app.dataframe[0].value
+    assert len(frame) == report.summary["attention_latency"].rows
+    sizes = frame["error"].abs()
+    assert sizes.is_monotonic_decreasing
+
+
+def test_own_rows_join_and_leave() -> None:
+    app = fidelity_page(own_measurements=("own.csv", OWN.encode()))
+    assert not app.exception
+    app.selectbox(key="fidelity_quantity").set_value("my own rows").run()
+    assert list(app.dataframe[0].value["row"]) == [HOSTILE, "own-2"]
+    # Tables read Markdown: text of a file is escaped there.
+    assert list(app.table[0].value["what"])[-1] == r"\*odd\* \<i\>one\</i\>"
+    app.button(key="forget_measurements").click().run()
+    assert not app.exception
+    assert len(app.dataframe[0].value) == 125
+
+
+def test_a_bad_upload_is_a_notice_and_changes_nothing() -> None:
+    app = fidelity_page()
+    app.file_uploader(key="measurements").upload("bad.csv", b"id,chip\n1,2\n", "text/csv")
+    app.run()
+    assert not app.exception
+    notices = [text.value for text in app.text if text.value.startswith("⚠")]
+    assert len(notices) == 1
+    assert "expected the header" in notices[0]
+    assert len(app.dataframe[0].value) == 125
+
+
+def test_an_upload_is_predicted() -> None:
+    app = fidelity_page()
+    app.file_uploader(key="measurements").upload("own.csv", OWN.encode(), "text/csv")
+    app.run()
+    assert not app.exception
+    assert list(app.dataframe[0].value["row"]) == [HOSTILE, "own-2"]
+
+
+def test_the_chart_holds_every_modelled_row(report: FidelityReport) -> None:
+    data = parity_data(report.rows)
+    assert len(data.points) == sum(item.modelled for item in report.summary.values())
+    assert data.left_over == 0
+    assert data.unit == "s or tokens/s"
+    figure = parity_figure(data)
+    assert sum(len(trace.x) for trace in figure.data) == len(data.points)
+    point = data.points[0]
+    assert point.ratio == pytest.approx(1 + (report.worst[0].error or 0.0))
+
+
+def test_the_chart_keeps_the_worst_of_too_many(report: FidelityReport) -> None:
+    data = parity_data(report.rows, most=5)
+    assert len(data.points) == 5
+    assert data.left_over == len(report.worst) - 5
+    worst = [1 + (row.error or 0.0) for row in report.worst[:5]]
+    assert [point.ratio for point in data.points] == pytest.approx(worst)
+
+
+def test_ids_do_not_become_tags_in_the_chart() -> None:
+    rows = fidelity_report(parse_measurements(OWN.encode(), "own.csv")).rows
+    texts = [point.text for point in parity_data(rows).points if "own" in point.text]
+    assert len(texts) == 1
+    assert "<" not in texts[0]
+
+
+def test_every_quantity_has_a_mark_and_a_name() -> None:
+    assert len(set(MARKS.values())) == len(MARKS)
+    assert all("_" not in quantity_label(quantity) for quantity in (*MARKS, "of_a_stranger"))
+
+
+@pytest.mark.browser
+def test_the_page_and_an_upload_in_a_browser(page: Page, app_url: str) -> None:
+    page.set_default_timeout(60_000)
+    open_page(page, f"{app_url}/fidelity")
+    expect(page.get_by_role("heading", name="Can I believe it?")).to_be_visible()
+    expect(page.get_by_text("In the mean, the models predict")).to_be_visible(timeout=60_000)
+    settle(page)
+    charts_drawn(page)
+    page.locator("input[type=file]").set_input_files(
+        {"name": "own.csv", "mimeType": "text/csv", "buffer": OWN.encode()}
+    )
+    expect(page.get_by_text("own.csv is part of the tables above.")).to_be_visible()
+    settle(page)

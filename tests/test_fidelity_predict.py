@@ -1,0 +1,227 @@
+"""Predictions of single measurements: the app's own models, and a reason where they have none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from explorer.config.links import preset_scenario
+from explorer.fidelity.measurements import DIMENSIONS, Measurement, shipped_measurements
+from explorer.fidelity.predict import predict
+from explorer.fidelity.serving import ServingCase, best_plan
+from explorer.search.certificate import certify
+from explorer.search.objectives import THROUGHPUT
+from explorer.search.space import default_space
+from explorer.serving.evaluate import evaluate
+
+MT, ASCEND, QWEN = "mt3000", "ascend910a", "qwen3.8-27b"
+
+
+def row(quantity: str, conditions: str, chip: str = MT, model: str = "") -> Measurement:
+    unit = "s" if DIMENSIONS.get(quantity) == "time" else "tok/s"
+    pairs = (part.split("=") for part in conditions.split(";") if part)
+    return Measurement("x", chip, model, quantity, dict(pairs), 1.0, unit, "", "f")
+
+
+def value(*arguments: str) -> float:
+    outcome = predict(row(*arguments))
+    assert outcome.prediction is not None, outcome.reason
+    return outcome.prediction.value
+
+
+def reason(*arguments: str) -> str:
+    outcome = predict(row(*arguments))
+    assert outcome.prediction is None
+    assert outcome.reason
+    assert outcome.reason.isprintable()
+    return outcome.reason
+
+
+def ascend(quantity: str, conditions: str) -> tuple[str, str, str, str]:
+    return quantity, conditions, ASCEND, QWEN
+
+
+def test_every_published_row_is_predicted_or_has_a_reason() -> None:
+    for item in shipped_measurements():
+        outcome = predict(item)
+        assert (outcome.prediction is None) == bool(outcome.reason)
+        if outcome.prediction is not None:
+            assert outcome.prediction.value > 0
+            assert outcome.prediction.naive >= 0
+
+
+def test_prefill_and_decode_are_those_of_the_app() -> None:
+    scenario = preset_scenario("ascend910a-qwen3.8-27b").replacing(
+        {"workload.prompt_tokens": 3000, "plan.slices": 2}
+    )
+    evaluation = evaluate(scenario)
+    told = value(*ascend("prefill_throughput", "tp=4;rows=3000;slices=2"))
+    assert told == pytest.approx(3000 / float(evaluation.prefill_seconds), rel=1e-12)
+    step = value(*ascend("decode_step_time", "tp=4;rows=1;context=3063"))
+    assert step == pytest.approx(float(evaluation.decode_stage.seconds), rel=1e-6)
+    rate = value(*ascend("decode_throughput", "tp=4;rows=1;context=3063"))
+    assert rate == pytest.approx(1 / step, rel=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "slices"), [(512, 1), (1024, 1), (2048, 2), (4096, 4)])
+def test_the_rule_is_the_forced_count_that_it_picks(rows: int, slices: int) -> None:
+    conditions = f"tp=4;rows={rows};slices="
+    rule = value(*ascend("prefill_throughput", conditions + "rule"))
+    assert rule == value(*ascend("prefill_throughput", conditions + str(slices)))
+
+
+def test_fewer_layers_take_less_time_and_more_requests_more() -> None:
+    steps = [
+        value(*ascend("decode_step_time", f"tp=4;rows=1;context=512;layers={n}"))
+        for n in (16, 32, 48, 64)
+    ]
+    assert steps == sorted(steps)
+    differences = [b - a for a, b in pairwise(steps)]
+    assert differences == pytest.approx([differences[0]] * 3, rel=1e-9)
+    batches = [
+        value(*ascend("decode_step_time", f"tp=4;rows={n};context=512")) for n in (1, 2, 4, 8)
+    ]
+    assert batches == sorted(batches)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "beyond"),
+    [
+        ("rows=1;context=128", False),
+        ("rows=8;context=512", True),
+        ("rows=1;context=512;layers=16", True),
+    ],
+)
+def test_decode_beyond_what_was_measured_is_flagged(conditions: str, beyond: bool) -> None:
+    outcome = predict(row(*ascend("decode_step_time", f"tp=4;{conditions}")))
+    assert outcome.prediction is not None
+    assert outcome.prediction.extrapolated == beyond
+
+
+def test_phases_add_up_to_no_more_than_the_stack() -> None:
+    def phase(name: str) -> float:
+        return value(*ascend("phase_time", f"tp=4;rows=2223;phase={name}"))
+
+    parts = ("gated_delta", "full_attention", "projections", "norms")
+    assert sum(map(phase, parts)) < phase("stack") <= phase("wall")
+
+
+def test_a_synced_pass_is_not_raced_against_the_host() -> None:
+    # At 512 rows the host is later than the device even without slices.
+    raced = value(*ascend("prefill_throughput", "tp=4;rows=256;slices=1"))
+    synced = value(*ascend("prefill_throughput", "tp=4;rows=256;slices=1;device_synced=yes"))
+    assert synced > raced
+
+
+@pytest.mark.parametrize("where", ["engine", "standalone"])
+def test_an_all_reduce_grows_with_its_bytes(where: str) -> None:
+    times = [
+        value("all_reduce_time", f"world=4;bytes={size};where={where}", ASCEND)
+        for size in (10_240, 10_240_000, 102_400_000)
+    ]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("k", [1024, 4096, 11008, 4100])
+@pytest.mark.parametrize("m", [1, 7, 64, 150, 1000, 8192])
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+def test_products_never_beat_the_roofline(dtype: str, m: int, k: int) -> None:
+    # A broadcast of X is published as 0.9 of a DMA: that much may be faster than the bandwidth.
+    for n in (100, 256, 4096, 32000):
+        outcome = predict(row("gemm_latency", f"dtype={dtype};m={m};k={k};n={n}"))
+        assert outcome.prediction is not None
+        assert outcome.prediction.value >= 0.9 * outcome.prediction.naive
+
+
+def test_attention_by_head_and_batch_is_linear() -> None:
+    one = value("attention_latency", "method=mt;batch=1;heads=32;head_dim=128;seq=1500")
+    four = value("attention_latency", "method=mt;batch=4;heads=32;head_dim=128;seq=1500")
+    assert four == pytest.approx(4 * one)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("latency_of_love", ""), "unknown quantity latency_of_love; known: gemm_latency"),
+        (("gemm_latency", "dtype=fp16;m=2;k=2"), "the condition n is missing"),
+        (("gemm_latency", "dtype=fp16;m=0;k=2;n=2"), "m=0 is not a whole number above 0"),
+        (("gemm_latency", "dtype=fp16;m=1.5;k=2;n=2"), "m=1.5 is not a whole number"),
+        (("gemm_latency", "dtype=fp8;m=1;k=2;n=2"), "dtype=fp8 is not modelled"),
+        (("gemm_latency", "dtype=fp16;m=1;k=2;n=2;clusters=4"), "clusters=4"),
+        (("gemm_latency", "dtype=fp16;m=1;k=2;n=2", ASCEND), "for the MT-3000 only"),
+        (("gemm_latency", "dtype=fp16;m=1;k=2;n=2", "tpu"), "unknown preset"),
+        (("gemm_latency", "dtype=fp16;m=1;k=2;n=2", "../mt3000"), "unknown preset"),
+        (("attention_latency", "method=ring;heads=1;head_dim=1;seq=9"), "method=ring"),
+        (
+            ("attention_latency", "method=mt;heads=1;head_dim=1;seq=9;causal=yes"),
+            "causal=yes is not modelled",
+        ),
+        (("prefill_throughput", "tp=4;rows=512"), "names no model"),
+        (("prefill_throughput", "tp=4;rows=512", ASCEND, "gpt-5"), "unknown preset"),
+        (ascend("prefill_throughput", "tp=3;rows=512"), "does not divide the heads"),
+        (ascend("prefill_throughput", "tp=1;rows=512"), "does not fit"),
+        (ascend("prefill_throughput", "tp=4;rows=999999"), "workload.prompt_tokens"),
+        (ascend("prefill_throughput", "tp=4;rows=512;slices=many"), "slices=many"),
+        (ascend("prefill_throughput", "tp=4;rows=512;ablated=both"), "ablated=both"),
+        (ascend("ablation_gated_delta", "tp=4;rows=512;ablated=both"), "ablated=both"),
+        (ascend("phase_time", "tp=4;rows=512;phase=moon"), "phase=moon is not modelled"),
+        (ascend("decode_step_time", "tp=4;rows=1;context=9;layers=65"), "layers=65"),
+        (("all_reduce_time", "world=4;bytes=4"), "only the Ascend"),
+        (("serving_throughput", "clusters=4;prompt=9;output=9"), "names no model"),
+        (
+            ("serving_throughput", "stage=A0;clusters=12;prompt=9;output=9", MT, "llama2-7b"),
+            "made by a compiler",
+        ),
+        (
+            ("serving_throughput", "system=other;clusters=12;prompt=9;output=9", MT, "llama2-7b"),
+            "system=other is not modelled",
+        ),
+        (
+            ("serving_throughput", "stage=A2;clusters=1;prompt=9;output=9", MT, "llama2-70b"),
+            "do not hold one copy",
+        ),
+        (
+            ("serving_throughput", "clusters=2;prompt=9;output=9", MT, "llama2-70b"),
+            "no plan fits 2 clusters",
+        ),
+        (("serving_throughput", "prompt=9;output=9", MT, "llama2-7b"), "clusters (or processors)"),
+    ],
+)
+def test_what_cannot_be_predicted_says_why(arguments: tuple[str, ...], words: str) -> None:
+    assert words in reason(*arguments)
+
+
+def test_conditions_that_played_no_part_are_named() -> None:
+    outcome = predict(row("gemm_latency", "dtype=fp16;m=64;k=64;n=64;weather=fine"))
+    assert outcome.prediction is not None
+    assert outcome.note == "conditions not used: weather"
+
+
+def test_the_best_plan_is_that_of_the_whole_space() -> None:
+    case = ServingCase(MT, "llama2-7b", 512, 128, 6)
+    scenario = case.scenario()
+    pinned = frozenset({"plan.micro_batch_prefill"})
+    whole = certify(default_space(scenario, pinned), THROUGHPUT)
+    found = best_plan(case)
+    best = float(evaluate(found.scenario).objective("throughput"))
+    # The part's search also chooses the prefill micro-batch.
+    assert best >= whole.optimum
+    kept = replace(case, placement="shared", with_tp=False)
+    assert best_plan(kept).scenario.plan.tp_decode == 1
+
+
+def test_processors_are_four_clusters() -> None:
+    arguments = ("serving_throughput", "{};prompt=64;output=8", MT, "llama2-7b")
+    by_processor = value(arguments[0], arguments[1].format("processors=2"), *arguments[2:])
+    assert by_processor == value(arguments[0], arguments[1].format("clusters=8"), *arguments[2:])
+
+
+def test_launching_head_by_head_costs_time() -> None:
+    conditions = "stage={};clusters=12;prompt=512;output=128"
+    slow, fast = (
+        value("serving_throughput", conditions.format(stage), MT, "llama2-7b")
+        for stage in ("A1", "A2")
+    )
+    assert slow < fast
