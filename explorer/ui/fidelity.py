@@ -243,7 +243,9 @@ def _fit_rows(fit: FitResult) -> list[dict[str, str]]:
         {
             "number": quantities[name].label,
             "value": human(quantities[name].value, quantities[name].unit),
-            "range": " to ".join(human(end, quantities[name].unit) for end in fit.spread(name)),
+            "range": " to ".join(
+                dict.fromkeys(human(end, quantities[name].unit) for end in fit.spread(name))
+            ),
             "fitted to": f"{len(fit.rows)} rows: {fit.spec.name}",
             "source": quantities[name].source,
         }
