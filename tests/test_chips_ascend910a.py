@@ -150,6 +150,30 @@ def test_decode_streams_the_ranks_weights_and_issues_129_collectives():
     assert stage["stage_hand_over"].seconds == 0
 
 
+def test_a_decode_step_of_three_requests_streams_weights_once_and_the_rest_three_times():
+    def terms(requests):
+        stage = evaluate(scenario(ASCEND, plan__micro_batch_decode=requests)).decode_stage
+        return {t.name: (float(t.bytes), float(t.macs)) for t in stage.terms}
+
+    one, three = terms(1), terms(3)
+    for name in ("kv_cache", "recurrent_state", "collectives_bytes"):
+        assert three[name] == tuple(3 * value for value in one[name])
+    assert three["weight_streaming"] == (one["weight_streaming"][0], 3 * one["weight_streaming"][1])
+
+
+def test_a_prefill_pass_of_two_requests_holds_two_states_and_twice_the_rows():
+    def terms(requests):
+        stage = evaluate(scenario(ASCEND, plan__micro_batch_prefill=requests)).prefill_stage
+        return {t.name: t for t in stage.terms}
+
+    one, two = terms(1), terms(2)
+    for name in ("gated_delta", "full_attention"):
+        assert two[name].bytes == 2 * one[name].bytes
+        assert two[name].macs == 2 * one[name].macs
+    for name in ("gated_delta", "full_attention", "projections", "all_reduce_bytes", "norms"):
+        assert two[name].busy_seconds == pytest.approx(2 * float(one[name].busy_seconds))
+
+
 def test_many_requests_make_decode_compute_bound():
     s = scenario(ASCEND, plan__micro_batch_decode=512, hardware__peak_macs_per_second_fp16=1e13)
     term = {t.name: t for t in evaluate(s).decode_stage.terms}["weight_streaming"]

@@ -149,8 +149,12 @@ def test_hand_written_numbers_are_read(text):
 def test_spaces_around_a_link_query_and_a_leading_question_mark_do_not_matter():
     for link in ("?plan.tp_decode=8", "plan.tp_decode=8", "http://x/?plan.tp_decode=8#top"):
         assert opened(link).plan.tp_decode == 8
-    assert opened("") == preset_scenario(MT3000)
-    assert opened("http://host/") == preset_scenario(MT3000)
+
+
+@pytest.mark.parametrize("link", ["", "?", "http://host/", "http://host/?utm=1", "tea"])
+def test_a_link_that_says_nothing_of_a_scenario_is_refused(link):
+    with pytest.raises(InputError, match="nothing in it can be used"):
+        open_link(link, MT3000)
 
 
 BAD = [
@@ -198,7 +202,7 @@ def test_an_unknown_preset_falls_back_to_the_default_and_says_so(preset):
     assert result.scenario.plan.dp_prefill == 7
     (problem,) = result.problems
     assert problem.field == "preset"
-    assert "the default is used instead" in problem.accepted
+    assert problem.accepted.endswith(f"{MT3000} is used instead")
 
 
 @pytest.mark.parametrize(
