@@ -158,6 +158,7 @@ def test_attention_by_head_and_batch_is_linear() -> None:
             ("attention_latency", "method=mt;heads=1;head_dim=1;seq=9;causal=yes"),
             "causal=yes is not modelled",
         ),
+        (("attention_latency", "method=mt;heads=1;head_dim=99999;seq=9"), "do not fit AM"),
         (("prefill_throughput", "tp=4;rows=512"), "names no model"),
         (("prefill_throughput", "tp=4;rows=512", ASCEND, "gpt-5"), "unknown preset"),
         (ascend("prefill_throughput", "tp=3;rows=512"), "does not divide the heads"),

@@ -15,7 +15,7 @@ from explorer.costs.attention import (
     attention_cost,
     full_attention_macs,
 )
-from explorer.costs.gemm import GemmCost, gemm_cost
+from explorer.costs.gemm import ACCUMULATOR_BYTES, GemmCost, gemm_cost
 from explorer.costs.memory import STORAGE_BYTES
 from explorer.costs.roofline import roofline_seconds
 from explorer.fidelity.conditions import NO, Conditions, NotModelledError
@@ -64,6 +64,9 @@ def attention_latency(row: Measurement, conditions: Conditions) -> Prediction:
     _one_cluster(conditions)
     instances = scalar(conditions.whole("batch", 1) * conditions.whole("heads"))
     seq, head_dim = scalar(conditions.whole("seq")), scalar(conditions.whole("head_dim"))
+    least = machine.numbers.gemm_kernel_rows * head_dim
+    if least * (STORAGE_BYTES[dtype] + ACCUMULATOR_BYTES) > machine.numbers.am_bytes:
+        raise NotModelledError(f"head_dim={head_dim:.0f}: rows of Q and O do not fit AM")
     cost = attention(machine, method, instances, seq, head_dim, dtype)
     macs = full_attention_macs(instances, seq, np.ones(()), head_dim)
     matrices = 4 * instances * seq * head_dim * STORAGE_BYTES[dtype]
