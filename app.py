@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from explorer.ui import explore, fidelity, search, share, state
+from explorer.ui import explore, fidelity, inside, search, share, state
 from explorer.ui.sidebar import sidebar
 
 
@@ -16,6 +16,7 @@ def main() -> None:
         [
             st.Page(explore.page, title="What do I get?", url_path="explore", default=True),
             st.Page(search.page, title="What should I choose?", url_path="search"),
+            st.Page(inside.page, title="What do the mechanisms do?", url_path="inside"),
             st.Page(fidelity.page, title="Can I believe it?", url_path="fidelity"),
             st.Page(share.page, title="Take it with me", url_path="share"),
         ],
@@ -24,6 +25,7 @@ def main() -> None:
     sidebar()
     state.show_notices()
     chosen.run()
+    state.keep_in_address_bar(chosen.url_path)
 
 
 main()

@@ -1,0 +1,101 @@
+"""Time of attention against sequence length, for each method."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import plotly.graph_objects as go
+
+from explorer.config.units import human
+from explorer.costs.arrays import Array
+from explorer.costs.attention import METHODS, AttentionTiles, Method, attention_cost
+from explorer.costs.gemm import GemmCluster
+from explorer.fidelity.measurements import Measurement
+from explorer.plots.measured import add_measured
+from explorer.plots.style import BLUE, GREY, ORANGE, RED, base_figure
+
+SHORTEST, LONGEST, POINTS = 64, 16384, 61
+MS = 1e3
+LINES: dict[Method, tuple[str, str, str]] = {
+    "mt": ("MT", BLUE, "solid"),
+    "flash": ("Flash", ORANGE, "dash"),
+    "unfused": ("Unfused", RED, "dot"),
+}
+
+
+class Line(NamedTuple):
+    """Times of one method [s] against S."""
+
+    method: Method
+    seq: tuple[float, ...]
+    seconds: tuple[float, ...]
+
+
+class AttentionTimes(NamedTuple):
+    """Lines, and measured (method, S, seconds)."""
+
+    lines: tuple[Line, ...]
+    measured: tuple[tuple[str, float, float], ...]
+
+
+def matching_attention(
+    rows: tuple[Measurement, ...], instances: int, head_dim: int
+) -> tuple[tuple[str, float, float], ...]:
+    """Return measured (method, S, seconds) of as many heads x requests of one size."""
+    return tuple(
+        (row.conditions["method"], float(row.conditions["seq"]), row.si_value)
+        for row in rows
+        if row.quantity == "attention_latency"
+        and int(row.conditions["batch"]) * int(row.conditions["heads"]) == instances
+        and int(row.conditions["head_dim"]) == head_dim
+    )
+
+
+def attention_data(
+    instances: Array,
+    head_dim: Array,
+    tiles: AttentionTiles,
+    cluster: GemmCluster,
+    measured: tuple[tuple[str, float, float], ...],
+) -> AttentionTimes:
+    """Return each method's time over a fixed range of S."""
+    seq = np.unique(np.round(np.geomspace(SHORTEST, LONGEST, POINTS)))
+    lines = []
+    for method in METHODS:
+        cost = attention_cost(method, instances, seq, head_dim, tiles, cluster)
+        times = tuple(float(value) for value in np.broadcast_to(cost.seconds, seq.shape))
+        lines.append(Line(method, tuple(float(value) for value in seq), times))
+    return AttentionTimes(tuple(lines), measured)
+
+
+def attention_figure(data: AttentionTimes, chosen_seq: float) -> go.Figure:
+    """Draw log-log lines, measured cells as open circles, the chosen S as a dotted line."""
+    figure = base_figure(360, "attention")
+    for line in data.lines:
+        name, colour, dash = LINES[line.method]
+        figure.add_scatter(
+            x=line.seq,
+            y=[MS * seconds for seconds in line.seconds],
+            mode="lines",
+            name=name,
+            line={"color": colour, "width": 2, "dash": dash},
+            customdata=[human(seconds, "s") for seconds in line.seconds],
+            hovertemplate=f"{name}, S = %{{x:,.0f}}: %{{customdata}}<extra></extra>",
+        )
+    add_measured(
+        figure,
+        [seq for _, seq, _ in data.measured],
+        [MS * seconds for _, _, seconds in data.measured],
+        [f"measured, {m}, S = {seq:,.0f}: {human(s, 's')}" for m, seq, s in data.measured],
+        "measured (Table IX)",
+    )
+    figure.add_vline(x=chosen_seq, line={"dash": "dot", "color": GREY})
+    figure.update_xaxes(
+        title="S [tokens] (dotted: chosen)",
+        type="log",
+        tickvals=[2**power for power in range(6, 15, 2)],
+        ticktext=[f"{2**power:,}" for power in range(6, 15, 2)],
+    )
+    figure.update_yaxes(title="time [ms]", type="log", dtick=1)
+    return figure

@@ -1,0 +1,148 @@
+"""Throughput and latency against the decode batch, from one broadcast evaluation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import plotly.graph_objects as go
+
+from explorer.config.scenario import Scenario, knob_at
+from explorer.config.units import human
+from explorer.costs.arrays import Array, Mask
+from explorer.costs.terms import Stage
+from explorer.plots.style import BLUE, GREEN, PINK, base_figure
+from explorer.serving.evaluate import evaluate
+
+BATCH_PATH = "plan.micro_batch_decode"
+STEPS = (1, 1.5)
+KV_TERM = "attention"
+LOG_TICKS = [1, 4, 16, 64, 256, 1024, 4096]
+
+
+class Batching(NamedTuple):
+    """One line of each figure against the decode micro-batch.
+
+    Attributes:
+        micro_batch: requests of one micro-batch.
+        batch: B, all micro-batches of a pool.
+        throughput: B N / T_latency [tokens/s] of a pool.
+        latency_seconds: T_latency, prefill and decode of one batch after each other.
+        kv_bytes, weight_bytes: traffic of one decode step on a stage.
+        fits: whether the plan keeps every constraint.
+        crossing: micro-batch at which KV traffic is above that of the weights, None beyond range.
+    """
+
+    micro_batch: tuple[int, ...]
+    batch: tuple[float, ...]
+    throughput: tuple[float, ...]
+    latency_seconds: tuple[float, ...]
+    kv_bytes: tuple[float, ...]
+    weight_bytes: tuple[float, ...]
+    fits: tuple[bool, ...]
+    crossing: int | None
+
+
+def micro_batches(scenario: Scenario) -> tuple[int, ...]:
+    """Return the sizes to try: powers of two, one between each, and the scenario's own."""
+    knob = knob_at(scenario, BATCH_PATH)
+    most = int(knob.maximum) if knob is not None else 1
+    powers = range(most.bit_length())
+    sizes = {int(2**power * step) for power in powers for step in STEPS}
+    own = int(scenario.plan.micro_batch_decode)
+    return tuple(sorted(size for size in {*sizes, own} if size <= most))
+
+
+def batching_data(scenario: Scenario) -> Batching:
+    """Return throughput, latency and traffic over decode micro-batches, one evaluation."""
+    sizes = micro_batches(scenario)
+    evaluation = evaluate(scenario.replacing({BATCH_PATH: np.asarray(sizes)}))
+    latency = evaluation.prefill_seconds / evaluation.inputs.dp_prefill + evaluation.decode_seconds
+    kv, weights = step_traffic(evaluation.decode_stage)
+
+    def spread(values: Array) -> tuple[float, ...]:
+        return tuple(float(value) for value in np.broadcast_to(values, len(sizes)))
+
+    return Batching(
+        sizes,
+        spread(evaluation.batch),
+        spread(evaluation.batch_tokens / latency),
+        spread(latency),
+        spread(kv),
+        spread(weights),
+        tuple(bool(fits) for fits in np.broadcast_to(evaluation.feasible, len(sizes))),
+        _crossing(scenario, sizes, np.broadcast_to(kv > weights, len(sizes))),
+    )
+
+
+def _crossing(scenario: Scenario, sizes: tuple[int, ...], over: Mask) -> int | None:
+    """Return the least micro-batch whose caches outweigh the weights, exact between two sizes."""
+    if not over.any():
+        return None
+    first = int(over.argmax())
+    low = sizes[first - 1] + 1 if first else sizes[0]
+    between = np.arange(low, sizes[first] + 1)
+    stage = evaluate(scenario.replacing({BATCH_PATH: between})).decode_stage
+    kv, weights = step_traffic(stage)
+    return int(between[int(np.broadcast_to(kv > weights, between.shape).argmax())])
+
+
+def step_traffic(stage: Stage) -> tuple[Array, Array]:
+    """Return DDR bytes of attention and of linear operators in one pass."""
+    kv = sum((t.bytes for t in stage.terms if t.name == KV_TERM), start=np.zeros(()))
+    linear = sum((t.bytes for t in stage.terms if _is_linear(t.name)), start=np.zeros(()))
+    return kv, linear
+
+
+def _is_linear(name: str) -> bool:
+    return name.endswith("_linear") or name == "output_head"
+
+
+def throughput_figure(data: Batching) -> go.Figure:
+    """Draw throughput against the micro-batch; dashed where the plan does not fit."""
+    figure = base_figure(270, "batching")
+    _fitting_lines(figure, data, data.throughput, BLUE, "tokens/s")
+    _mark_crossing(figure, data)
+    figure.update_yaxes(title="B N / T_latency [tokens/s]", rangemode="tozero")
+    return figure
+
+
+def latency_figure(data: Batching) -> go.Figure:
+    """Draw the time of one batch against the micro-batch."""
+    figure = base_figure(270, "latency")
+    _fitting_lines(figure, data, data.latency_seconds, GREEN, "s")
+    _mark_crossing(figure, data)
+    figure.update_yaxes(title="T_latency [s]", type="log", dtick="D2")
+    return figure
+
+
+def _fitting_lines(
+    figure: go.Figure, data: Batching, values: tuple[float, ...], colour: str, unit: str
+) -> None:
+    count = len(values)
+    fits = [i for i in range(count) if data.fits[i]]
+    beyond = [
+        i for i in range(count) if not data.fits[i] or (i + 1 < count and not data.fits[i + 1])
+    ]
+    for name, points, dash in (("fits", fits, "solid"), ("does not fit", beyond, "dot")):
+        if not points:
+            continue
+        figure.add_scatter(
+            x=[data.micro_batch[i] for i in points],
+            y=[values[i] for i in points],
+            mode="lines",
+            name=name,
+            line={"color": colour, "width": 2, "dash": dash},
+            customdata=[
+                f"micro-batch {data.micro_batch[i]}, B = {data.batch[i]:,.0f}: "
+                f"{human(values[i], unit)}"
+                for i in points
+            ],
+            hovertemplate="%{customdata}<extra></extra>",
+        )
+    figure.update_xaxes(title="decode micro-batch [requests]", type="log", tickvals=LOG_TICKS)
+
+
+def _mark_crossing(figure: go.Figure, data: Batching) -> None:
+    if data.crossing is not None:
+        figure.add_vline(x=data.crossing, line={"dash": "dash", "color": PINK})

@@ -1,0 +1,110 @@
+"""What launches take of a pass, and how evenly attention spreads over the DSPs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import plotly.graph_objects as go
+
+from explorer.config.scenario import Scenario, knob_at
+from explorer.costs.arrays import Array
+from explorer.costs.terms import Bound, Stage
+from explorer.plots.style import BLUE, GREY, ORANGE, PINK, base_figure
+from explorer.serving.evaluate import evaluate
+
+PERCENT = 100
+LAUNCH_MODES = {
+    "per_head": ("each head", PINK, "dot"),
+    "per_operator": ("each operator", ORANGE, "dash"),
+    "unified": ("one a pass", BLUE, "solid"),
+}
+LAST_POWER = {"batch": 9, "prompt": 14}
+"""Powers of two up to 512 requests and 16 384 tokens."""
+TITLES = {"batch": "micro-batch [requests]", "prompt": "prompt [tokens]"}
+TICKS = [4**power for power in range(8)]
+
+
+class LaunchLine(NamedTuple):
+    """One launch mode: share of a pass that launches take, at each size."""
+
+    mode: str
+    sizes: tuple[int, ...]
+    shares: tuple[float, ...]
+
+
+class LaunchShares(NamedTuple):
+    """Lines of the three modes, against ``batch`` or ``prompt``."""
+
+    against: str
+    decode: bool
+    lines: tuple[LaunchLine, ...]
+
+
+def launch_seconds(stage: Stage) -> Array:
+    """Return the launches of one pass [s]."""
+    return stage.seconds_by_bound().get(Bound.LAUNCH, np.zeros(()))
+
+
+def launch_data(scenario: Scenario, decode: bool, against: str) -> LaunchShares:
+    """Return each mode's share of a pass against that pool's micro-batch or the prompt."""
+    pool = "decode" if decode else "prefill"
+    path = f"plan.micro_batch_{pool}" if against == "batch" else "workload.prompt_tokens"
+    knob = knob_at(scenario, path)
+    powers = (2**power for power in range(LAST_POWER[against] + 1))
+    sizes = tuple(size for size in powers if knob is None or size <= knob.maximum)
+    lines = []
+    for mode in LAUNCH_MODES:
+        changes = {"kernel.launch": mode, path: np.asarray(sizes)}
+        evaluation = evaluate(scenario.replacing(changes))
+        stage = evaluation.decode_stage if decode else evaluation.prefill_stage
+        shares = np.broadcast_to(launch_seconds(stage) / stage.seconds, len(sizes))
+        lines.append(LaunchLine(mode, sizes, tuple(float(share) for share in shares)))
+    return LaunchShares(against, decode, tuple(lines))
+
+
+def launch_figure(data: LaunchShares) -> go.Figure:
+    """Draw the share of a pass that launches take, one line a mode."""
+    figure = base_figure(270, f"launches {data.against}")
+    for line in data.lines:
+        name, colour, dash = LAUNCH_MODES[line.mode]
+        figure.add_scatter(
+            x=line.sizes,
+            y=[PERCENT * share for share in line.shares],
+            mode="lines",
+            name=name,
+            line={"color": colour, "width": 2, "dash": dash},
+            hovertemplate=f"{name}, %{{x:,}}: %{{y:.3g}} %<extra></extra>",
+        )
+    figure.update_xaxes(title=TITLES[data.against], type="log", tickvals=TICKS)
+    what = "decode step" if data.decode else "prefill pass"
+    figure.update_yaxes(title=f"share of a {what}", ticksuffix=" %", rangemode="tozero")
+    return figure
+
+
+class Balance(NamedTuple):
+    """Share of DSP time that works in attention, for each number of requests."""
+
+    requests: tuple[int, ...]
+    by_head: tuple[float, ...]
+    by_rows: tuple[float, ...]
+
+
+def balance_figure(balance: Balance) -> go.Figure:
+    """Draw whole heads against row blocks as what goes round the DSPs."""
+    figure = base_figure(270, "balance")
+    lines = (("whole heads", balance.by_head, PINK), ("row blocks", balance.by_rows, BLUE))
+    for name, shares, colour in lines:
+        figure.add_scatter(
+            x=balance.requests,
+            y=[PERCENT * share for share in shares],
+            mode="lines+markers",
+            name=name,
+            line={"color": colour, "width": 2},
+            marker={"size": 6},
+            hovertemplate=f"{name}, %{{x}} requests: %{{y:.3g}} % busy<extra></extra>",
+        )
+    figure.update_xaxes(title="requests attended to together", dtick=4)
+    figure.update_yaxes(title="DSP time that works", ticksuffix=" %", range=[0, 1.05 * PERCENT])
+    figure.add_hline(y=PERCENT, line={"dash": "dot", "color": GREY})
+    return figure

@@ -1,0 +1,61 @@
+"""Page "What do the mechanisms do?": one mechanism of the MT-3000 at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from explorer.chips.inputs import Inputs
+from explorer.chips.mt3000 import Mt3000
+from explorer.config.errors import InputError
+from explorer.ui import (
+    inside_attention,
+    inside_batching,
+    inside_blocking,
+    inside_buffering,
+    inside_fusion,
+    inside_kernel,
+    inside_launches,
+    state,
+)
+from explorer.ui.text import plain
+
+FAMILY = "mt3000"
+CHOSEN, WIDGET = "mechanism", "inside:mechanism"
+VIEWS: dict[str, Callable[[Mt3000], None]] = {
+    "Blocking": inside_blocking.view,
+    "Triple buffering": inside_buffering.view,
+    "Micro-kernel": inside_kernel.view,
+    "Attention": inside_attention.view,
+    "Fusion": inside_fusion.view,
+    "Launches": inside_launches.view,
+    "Batching": inside_batching.view,
+}
+
+
+def page() -> None:
+    """Draw the mechanism that is chosen, for this session's scenario."""
+    scenario = state.scenario()
+    chip = scenario.chip_document()
+    st.header("What do the mechanisms do?", anchor=False)
+    if chip.family != FAMILY:
+        st.info(
+            f"These mechanisms are the MT-3000's, and this scenario runs on the {plain(chip.name)}."
+        )
+        return
+    # A widget that another page does not draw is forgotten; the choice is kept beside it.
+    if WIDGET not in st.session_state:
+        st.session_state[WIDGET] = st.session_state.get(CHOSEN, next(iter(VIEWS)))
+    chosen = st.segmented_control(
+        "Mechanism",
+        options=list(VIEWS),
+        key=WIDGET,
+        required=True,
+        label_visibility="collapsed",
+    )
+    st.session_state[CHOSEN] = chosen
+    try:
+        VIEWS[str(chosen)](Mt3000.of(Inputs(scenario)))
+    except InputError as error:
+        st.error("**This cannot be shown.** " + plain(str(error)))

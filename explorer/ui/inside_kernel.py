@@ -1,0 +1,152 @@
+"""Micro-kernel: the software pipeline of Table I, computed, beside other kernels."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+import pandas as pd
+import streamlit as st
+
+from explorer.chips.mt3000 import Mt3000
+from explorer.config.kernel import load_kernel
+from explorer.config.units import significant
+from explorer.costs.arrays import scalar
+from explorer.costs.kernel import (
+    KernelPlan,
+    KernelShape,
+    columns_used,
+    grid,
+    pipelined_kernel,
+    unpipelined_kernel,
+)
+from explorer.plots.microkernel import utilisation_data, utilisation_figure
+
+KERNEL = "mt3000"
+OPERAND = re.compile(r"^\S+ (?P<what>.*)$")
+EARLIER = "'"
+GRID_ROW_HEIGHT = 36
+
+
+class Kernel(NamedTuple):
+    """One kernel to compare."""
+
+    precision: str
+    rows: int
+    columns: int
+    k_unroll: int
+    pipelined: bool = True
+
+
+KERNELS = {
+    "6 × 128 FP32 (paper)": Kernel("fp32", 6, 128, 2),
+    "4 × 128 FP32": Kernel("fp32", 4, 128, 2),
+    "8 × 64 FP32": Kernel("fp32", 8, 64, 2),
+    "6 × 128 FP16": Kernel("fp16", 6, 128, 2),
+    "6 × 256 FP16": Kernel("fp16", 6, 256, 2),
+    "6 × 128 FP32, not pipelined": Kernel("fp32", 6, 128, 2, False),
+}
+
+
+def view(machine: Mt3000) -> None:
+    """Draw the view."""
+    plans = {name: _plan(kernel) for name, kernel in KERNELS.items()}
+    depth = machine.numbers.gemm_tile_k
+    answer = st.container()
+    chosen = str(st.selectbox("Kernel", list(KERNELS), key="inside:kernel"))
+    with answer:
+        st.markdown(_sentence(chosen, plans, machine))
+        st.plotly_chart(
+            utilisation_figure(utilisation_data(plans), float(depth)),
+            key="utilisation",
+            width="stretch",
+        )
+    _grid(plans[chosen])
+    _comparison(plans, machine)
+
+
+@lru_cache(maxsize=16)
+def _plan(kernel: Kernel) -> KernelPlan:
+    shape = KernelShape(kernel.rows, kernel.columns, kernel.k_unroll)
+    make = pipelined_kernel if kernel.pipelined else unpipelined_kernel
+    return make(load_kernel(KERNEL).machine(kernel.precision), shape)
+
+
+def _sentence(name: str, plans: dict[str, KernelPlan], machine: Mt3000) -> str:
+    plan = plans[name]
+    depth = machine.numbers.gemm_tile_k
+    share, steady = float(plan.utilisation_at(depth)), plan.utilisation
+    proof = " and no schedule can be shorter" if plan.is_least else ""
+    bound = " and ".join(plan.bound_by)
+    return (
+        f"**{name}** starts an iteration every **{plan.interval} cycles**{proof}: "
+        f"{plan.multiply_adds} multiply-adds on {plan.machine.multiply_adds_per_cycle} units "
+        f"({bound} sets the bound). It uses **{significant(100 * steady)} %** of the slots in the "
+        f"steady state, {significant(100 * share)} % over K2 = {float(depth):,.0f}, since "
+        f"filling and draining takes {plan.ramp_cycles} cycles."
+    )
+
+
+def _grid(plan: KernelPlan) -> None:
+    st.subheader("Who issues what in each cycle?", anchor=False)
+    table = grid(plan)
+    cells = {
+        str(cycle + 1): [
+            _cell(name, stage)
+            for name, stage in zip(table.rows[cycle], table.stages[cycle], strict=True)
+        ]
+        for cycle in range(plan.interval)
+    }
+    st.dataframe(
+        pd.DataFrame(cells, index=list(table.units)),
+        height=GRID_ROW_HEIGHT * (len(table.units) + 1),
+        row_height=GRID_ROW_HEIGHT,
+        column_config={name: st.column_config.TextColumn(width=72) for name in cells},
+    )
+    st.caption(
+        "Table I, computed from Table II: units by cycle of the interval. y row,vector "
+        "· k: multiply-add; x row,k: an element of X on its way; w k,vectors: a load of W. Each ' "
+        "marks work of one iteration earlier."
+    )
+
+
+def _cell(name: str, stage: int) -> str:
+    match = OPERAND.match(name)
+    if match is None:
+        return ""
+    what = re.sub(r"[\[\]]", "", match["what"]).replace(" k", "·")
+    return f"{what}{EARLIER * stage}"
+
+
+def _comparison(plans: dict[str, KernelPlan], machine: Mt3000) -> None:
+    st.subheader("How do other kernels compare?", anchor=False)
+    depth, head = machine.numbers.gemm_tile_k, scalar(machine.inputs.model.head_dim)
+    rows = []
+    for name, plan in plans.items():
+        use = plan.registers
+        fill = float(columns_used(head, scalar(plan.shape.columns)))
+        rows.append(
+            {
+                "Kernel": name,
+                "Interval": f"{plan.interval} cycles",
+                "Bound by": ", ".join(plan.bound_by),
+                "Steady": f"{significant(100 * plan.utilisation)} %",
+                f"At K2 = {float(depth):,.0f}": (
+                    f"{significant(100 * float(plan.utilisation_at(depth)))} %"
+                ),
+                "Ramp": f"{plan.ramp_cycles} cycles",
+                "Vector registers": f"{use.vectors} of {use.vectors_limit}",
+                "Scalar registers": f"{use.scalars} of {use.scalars_limit}",
+                "Head fills": f"{significant(100 * fill)} %",
+            }
+        )
+    st.table(pd.DataFrame(rows).set_index("Kernel").T, border="horizontal")
+    numbers = machine.numbers
+    st.caption(
+        "The last line is how far the columns fit a head of the model. Products are "
+        f"costed with {float(numbers.gemm_kernel_cycles_per_depth):.0f} cycles a step of K and "
+        f"{float(numbers.gemm_kernel_ramp_cycles):.0f} cycles of ramp, loading and storing Y1 "
+        "included, which no figure here counts. Unit counts other than the three VMACs and the "
+        "register files' sizes are derived or assumed."
+    )

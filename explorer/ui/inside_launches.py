@@ -1,0 +1,132 @@
+"""Launches: what starting kernels costs, and how evenly attention spreads over the DSPs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from explorer.chips.mechanisms import busy_share
+from explorer.chips.mt3000 import Mt3000
+from explorer.config.units import human, significant
+from explorer.costs.arrays import ceil_divide, scalar
+from explorer.costs.attention import row_block
+from explorer.plots.launches import (
+    LAUNCH_MODES,
+    Balance,
+    balance_figure,
+    launch_data,
+    launch_figure,
+    launch_seconds,
+)
+from explorer.serving.evaluate import Evaluation, evaluate
+from explorer.ui.inside_controls import control_row
+
+PASSES = {"decode step": True, "prefill pass": False}
+MOST_REQUESTS = 24
+AXES = {"batch": "batch", "prompt length": "prompt"}
+GROUPS_OF = ("pass_launch", "operator_launch")
+
+
+class Mode(NamedTuple):
+    """One launch mode: launches of a pass, their time, and the whole pass."""
+
+    groups: float
+    seconds: float
+    pass_seconds: float
+
+    @property
+    def share(self) -> float:
+        """Share of the pass."""
+        return self.seconds / self.pass_seconds
+
+
+def view(machine: Mt3000) -> None:
+    """Draw the view."""
+    answer = st.container()
+    row = control_row()
+    what = str(
+        row.segmented_control(
+            "Pass", list(PASSES), default="decode step", key="inside:pass", required=True
+        )
+    )
+    against = row.segmented_control(
+        "Against", list(AXES), default="batch", key="inside:against", required=True
+    )
+    decode = PASSES[what]
+    scenario = machine.inputs.scenario
+    modes = {
+        mode: _mode(evaluate(scenario.replacing({"kernel.launch": mode})), machine, decode)
+        for mode in LAUNCH_MODES
+    }
+    balance = _balance(machine)
+    with answer:
+        st.markdown(_sentence(what, modes, machine, balance))
+        shares = launch_data(scenario, decode, AXES[str(against)])
+        st.plotly_chart(launch_figure(shares), key="launches", width="stretch")
+        st.plotly_chart(balance_figure(balance), key="balance", width="stretch")
+    _table(modes, machine)
+
+
+def _mode(evaluation: Evaluation, machine: Mt3000, decode: bool) -> Mode:
+    stage = evaluation.decode_stage if decode else evaluation.prefill_stage
+    seconds = float(launch_seconds(stage))
+    n = machine.numbers
+    created = sum(float(term.seconds) for term in stage.terms if term.name in GROUPS_OF)
+    group = float(n.hthreads_create_seconds + n.hthreads_launch_seconds)
+    return Mode(created / group, seconds, float(stage.seconds))
+
+
+def _balance(machine: Mt3000) -> Balance:
+    i, n = machine.inputs, machine.numbers
+    requests = np.arange(1.0, MOST_REQUESTS + 1)
+    heads = requests * i.model.query_heads / i.tp_prefill
+    prompt = i.prompt_tokens
+    block = row_block("mt", prompt, machine.attention_tiles, machine.cluster)
+    blocks = heads * ceil_divide(prompt, block)
+    return Balance(
+        tuple(int(count) for count in requests),
+        tuple(float(share) for share in busy_share(heads, n.dsps_per_cluster)),
+        tuple(float(share) for share in busy_share(blocks, n.dsps_per_cluster)),
+    )
+
+
+def _sentence(what: str, modes: dict[str, Mode], machine: Mt3000, balance: Balance) -> str:
+    unified, operators, heads = modes["unified"], modes["per_operator"], modes["per_head"]
+    i = machine.inputs
+    count = float(i.model.query_heads / i.tp_prefill)
+    dsps = float(machine.numbers.dsps_per_cluster)
+    rounds = float(ceil_divide(scalar(count), scalar(dsps)))
+    return (
+        f"Launches take **{significant(100 * operators.share)} %** of a {what} when each operator "
+        f"has its own ({human(operators.groups, 'thread groups')}), "
+        f"{significant(100 * heads.share)} % when each head has ({human(heads.groups)}), and "
+        f"**{significant(100 * unified.share)} %** as one kernel. One request's "
+        f"{human(count, 'heads')}, dealt out whole, take {human(rounds, 'rounds')} of "
+        f"{dsps:.0f} DSPs and keep **{significant(100 * balance.by_head[0])} %** of them busy; "
+        f"row blocks keep {significant(100 * balance.by_rows[0])} %."
+    )
+
+
+def _table(modes: dict[str, Mode], machine: Mt3000) -> None:
+    n = machine.numbers
+    rows = [
+        {
+            "Launched": LAUNCH_MODES[mode][0],
+            "Thread groups a pass": human(found.groups),
+            "Time of launches": human(found.seconds, "s"),
+            "Time of the pass": human(found.pass_seconds, "s"),
+            "Share": f"{significant(100 * found.share)} %",
+        }
+        for mode, found in modes.items()
+    ]
+    st.table(pd.DataFrame(rows).set_index("Launched"), border="horizontal")
+    st.caption(
+        f"The slowest stage of the present plan. Creating a thread group takes "
+        f"{human(float(n.hthreads_create_seconds), 's')} and launching it "
+        f"{human(float(n.hthreads_launch_seconds), 's')}: neither is published, both are assumed "
+        "(sliders in the sidebar). With TP each layer also pays two launches (Eq. 19). Uneven "
+        "work by whole heads is shown above but not priced: the engine deals out row blocks."
+    )
