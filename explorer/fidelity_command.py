@@ -140,6 +140,7 @@ def _summary_lines(report: FidelityReport) -> list[str]:
     lines += [
         "",
         "left out: each row predicted by a refit without it; roofline: peak and bandwidth alone",
+        "slopes read off the Ascend's profile are measured, not fitted: left out keeps them",
     ]
     return lines
 

@@ -41,7 +41,8 @@ def page() -> None:
     st.table(_summary_table(report), hide_index=True)
     st.caption(
         "Mean of |predicted − measured| / measured. Left out: each row is predicted by a model "
-        "refitted without it. Plain roofline: the longer of arithmetic at peak and compulsory "
+        "refitted without it; slopes read off the Ascend's profile are measured, not fitted, and "
+        "stay. Plain roofline: the longer of arithmetic at peak and compulsory "
         "traffic at full bandwidth. Sliders do not change this page."
     )
     _rows(report, own[0] if own is not None else "")
