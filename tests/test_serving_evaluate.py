@@ -521,3 +521,15 @@ def test_results_keep_the_shape_of_what_they_depend_on():
 def test_unknown_objectives_are_an_error():
     with pytest.raises(KeyError):
         evaluate(scenario()).objective("speed")
+
+
+def test_a_transfer_longer_than_a_layers_compute_shows_its_second_hop_for_that_layer_only():
+    s = scenario(MT3000, measured__prefill_seconds=0.033)
+    result = evaluate(s)
+    # 32 + 1 stage times of 1 ms, 20 layers a stage; 8 prompts of 512 tokens leave 20480 B each.
+    message = 1e-5 + 8 * 512 * 20480 / 5e9
+    assert result.prefill_stage.seconds == pytest.approx(1e-3)
+    assert result.kv_transfer_tail_seconds == pytest.approx(message + 1e-3 / 20)
+    assert result.ttft_seconds == pytest.approx(2 * 1e-3 + message + 1e-3 / 20)
+    slow = evaluate(s.replacing({"measured.prefill_seconds": 330.0}))
+    assert slow.kv_transfer_tail_seconds == pytest.approx(2 * message)
