@@ -82,6 +82,8 @@ def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any]
 
 def chosen_space(scenario: Scenario, options: argparse.Namespace) -> Space:
     """Return the plans that ``--vary`` and ``--pin`` leave; raises InputError."""
+    if options.vary and options.pin:
+        raise refuse("--pin", "", "everything that --vary does not name is kept; give only one")
     if options.vary:
         return varied_space(scenario, parse_varied(scenario, options.vary))
     return default_space(scenario, frozenset(options.pin))

@@ -18,7 +18,7 @@ from explorer.config.errors import refuse
 from explorer.config.scenario import Scenario
 from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, Objective
 from explorer.search.polish import is_long, next_neighbour
-from explorer.search.space import DP_PREFILL, PP_PREFILL, Axis, Space
+from explorer.search.space import DP_PREFILL, MICRO_BATCH_PREFILL, PP_PREFILL, Axis, Space
 from explorer.search.staged import fixed_batch_space, staged_plan
 from explorer.search.trials import Judge, Outcome
 from explorer.serving.constraints import CONSTRAINTS
@@ -29,8 +29,8 @@ POPULATION = 50
 POLISH_FROM = 0.4
 """Part of the trials after which untried neighbours of the best plans come first."""
 
-LARGEST_SOLVED_MESH = 10_000
-"""Plans that one trial may evaluate at once to solve the size of the prefill pool."""
+LARGEST_SOLVED_MESH = 60_000
+"""Plans that one trial may evaluate at once to solve the prefill pool."""
 
 Stopped = Callable[[], bool]
 _create_lock = threading.Lock()
@@ -116,7 +116,7 @@ def search(
 ) -> SearchResult:
     """Return the best plan that a study finds among the plans of a space.
 
-    With pools apart, the size of the prefill pool (PP_P and DP_P, where they are searched) is
+    With pools apart, the prefill pool (its micro-batch, PP_P and DP_P, where they are searched) is
     solved within each trial by evaluating all its values at once; the result says so. The first
     trials are the plan nearest to the scenario's own and the staged procedure's; in the later
     ones untried neighbours of the best plans come before the sampler's proposals.
@@ -238,11 +238,11 @@ def _worst(objective: Objective) -> float:
 
 
 def _solvable(space: Space) -> tuple[Axis, ...]:
-    """Return the axes that size the prefill pool, fewer when their mesh would be too large."""
+    """Return the axes of the prefill pool, fewer when their mesh would be too large."""
     if space.base.plan.placement != "disaggregated":
         return ()
     solved: tuple[Axis, ...] = ()
-    for path in (DP_PREFILL, PP_PREFILL):
+    for path in (DP_PREFILL, PP_PREFILL, MICRO_BATCH_PREFILL):
         axis = space.axis(path)
         if axis is not None and len(axis) * prod(map(len, solved)) <= LARGEST_SOLVED_MESH:
             solved = (axis, *solved)
