@@ -14,11 +14,11 @@ def main() -> None:
     state.start()
     chosen = st.navigation(
         [
-            st.Page(explore.page, title="What do I get?", url_path="explore", default=True),
-            st.Page(search.page, title="What should I choose?", url_path="search"),
-            st.Page(inside.page, title="What do the mechanisms do?", url_path="inside"),
-            st.Page(fidelity.page, title="Can I believe it?", url_path="fidelity"),
-            st.Page(share.page, title="Take it with me", url_path="share"),
+            st.Page(explore.page, title="Overview", url_path="explore", default=True),
+            st.Page(search.page, title="Search", url_path="search"),
+            st.Page(inside.page, title="Mechanisms", url_path="inside"),
+            st.Page(fidelity.page, title="Fidelity", url_path="fidelity"),
+            st.Page(share.page, title="Share", url_path="share"),
         ],
         position="top",
     )

@@ -4,10 +4,9 @@ Mutates arithmetic and comparison operators and numeric constants of the cost fu
 chips and the engine in a temporary copy, runs the quick tests there and prints the mutants
 that none of them kills. What it prints is either a gap in the tests or an equivalent mutant.
 
-The maintained packages were tried first. mutmut rewrites each function into a trampoline, which
-breaks frozen dataclasses with cached properties and the source that the house rules parse, and
-brings libcst and a terminal interface, 75 MB; cosmic-ray keeps its work in a database that has to
-be set up first. Both mutate whole files in order, so a bounded sample takes more set-up than this.
+Why not a package: mutmut rewrites each function into a trampoline and brings libcst and a terminal
+interface, 75 MB; cosmic-ray keeps its work in a database that has to be set up first.
+Both mutate whole files in order, so a bounded sample takes more set-up than this.
 """
 
 from __future__ import annotations

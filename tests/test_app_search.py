@@ -121,7 +121,7 @@ def test_search_stop_and_apply_in_a_browser(page: Page, app_url: str) -> None:
     charts_drawn(page)
     page.get_by_role("button", name="Put this plan on the sliders").click()
     settle(page)
-    page.get_by_role("link", name="Take it with me").click()
+    page.get_by_role("link", name="Share").click()
     settle(page)
     link = page.get_by_test_id("stCode").locator("code").first.inner_text()
     assert "plan." in link

@@ -28,7 +28,7 @@ def choose_preset(page: Page, title: str) -> None:
 
 
 def share_page(page: Page) -> None:
-    page.get_by_role("link", name="Take it with me").click()
+    page.get_by_role("link", name="Share").click()
     settle(page)
 
 
@@ -112,7 +112,7 @@ def test_a_link_keeps_every_digit_untouched_and_over_a_reload(
     open_page(page, link)
     share_page(page)
     assert shown_link(page) == link
-    page.get_by_role("link", name="What do I get?").click()
+    page.get_by_role("link", name="Overview").click()
     settle(page)
     charts_drawn(page)
     page.reload()
@@ -138,7 +138,7 @@ def test_changing_the_page_keeps_every_slider(page: Page, app_url: str) -> None:
     open_page(page, f"{app_url}/?preset=mt3000-llama2-7b&plan.micro_batch_decode=24")
     throughput = metric(page, "Throughput")
     share_page(page)
-    page.get_by_role("link", name="What do I get?").click()
+    page.get_by_role("link", name="Overview").click()
     settle(page)
     charts_drawn(page)
     assert metric(page, "Throughput") == throughput
@@ -163,7 +163,7 @@ def test_the_downloaded_file_evaluates_alike_and_opens_again(
     page.locator("input[type=file]").set_input_files(file)
     settle(page)
     expect(page.get_by_text("Opened: export.json")).to_be_visible()
-    page.get_by_role("link", name="What do I get?").click()
+    page.get_by_role("link", name="Overview").click()
     settle(page)
     charts_drawn(page)
     assert metric(page, "Throughput") == throughput
