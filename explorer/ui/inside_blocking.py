@@ -9,22 +9,24 @@ from explorer.chips.mechanisms import paper_tile
 from explorer.chips.mt3000 import Mt3000
 from explorer.config.units import BINARY_BYTES, human, significant
 from explorer.costs.gemm import GemmCluster, GemmTile
+from explorer.costs.loop_orders import (
+    Traffic,
+    column_split_until,
+    resident_w,
+    w_stationary,
+    without_broadcast,
+    x_stationary,
+    y_stationary,
+)
 from explorer.costs.memory import STORAGE_BYTES
 from explorer.costs.tile_search import (
     Choice,
     Critical,
     Product,
     TileSearch,
-    Traffic,
-    column_split_until,
     critical_seconds,
     idle_dsps,
-    resident_w,
     search_tiles,
-    w_stationary,
-    without_broadcast,
-    x_stationary,
-    y_stationary,
 )
 from explorer.fidelity.measurements import shipped_measurements
 from explorer.plots.blocking import matching_products, staircase_data, staircase_figure
@@ -40,7 +42,7 @@ CAUSES = {
     "w_transfer": "broadcasting W",
     "y_transfer": "moving Y",
     "arithmetic": "arithmetic that covers the transfers",
-    "padding": "padded rows and columns",
+    "padding": "padding rows and columns",
     "ramp": "filling and draining the kernel's pipeline",
 }
 
