@@ -11,6 +11,7 @@ from explorer.costs.gemm import (
     GemmCluster,
     GemmTile,
     gemm_cost,
+    output_element_bytes,
     row_split_cost,
 )
 from explorer.costs.tile_search import Product

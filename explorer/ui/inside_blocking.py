@@ -241,8 +241,8 @@ def _traffic(product: Product, tile: GemmTile, cluster: GemmCluster) -> None:
     rows = [_traffic_row(name, way, cluster) for name, way in ways.items()]
     st.table(pd.DataFrame(rows).set_index("Paper's tile, rows split"), border="horizontal")
     st.caption(
-        "DDR bytes. Partial sums of Y are FP32 and count once for each time they cross, in and out "
-        "at the same time."
+        "DDR bytes. FP32 partial sums of Y leave after every pass over K and come back before the "
+        "next; both ways count."
     )
     st.markdown(f"{_columns_win(product, tile, cluster)} {_gsm_holds_w(product, chosen, resident)}")
 
