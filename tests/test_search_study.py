@@ -81,7 +81,9 @@ def test_counts_and_history_are_those_of_the_trials(plain: bool) -> None:
     assert found.best_value == best
     assert float(evaluate(found.best).objective("cluster_seconds_per_token")) == best
     assert found.distinct_plans <= 40
-    assert found.solved_exactly == (() if plain else ("micro_batch_prefill", "pp_prefill", "dp_prefill"))
+    assert found.solved_exactly == (
+        () if plain else ("micro_batch_prefill", "pp_prefill", "dp_prefill")
+    )
     assert not found.stopped
 
 
