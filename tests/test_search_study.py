@@ -98,7 +98,7 @@ def test_plain_leaves_every_axis_to_the_sampler() -> None:
 
 def test_the_first_trial_is_the_scenarios_plan_with_the_best_prefill_pool() -> None:
     scenario = preset()
-    pins = {"plan.pp_prefill", "plan.dp_prefill"}
+    pins = {"plan.pp_prefill", "plan.dp_prefill", "plan.micro_batch_prefill"}
     space = default_space(scenario, pins)
     found = search(space, SearchSettings(trials=2))
     own = float(evaluate(space.base).objective("cluster_seconds_per_token"))
