@@ -154,6 +154,7 @@ class Mt3000:
         return AttentionTiles(
             n.attention_mt_rows,
             n.attention_flash_columns,
+            n.attention_flash_rows,
             n.attention_score_memory_bytes,
             n.attention_round_seconds,
             n.attention_score_seconds,

@@ -13,7 +13,7 @@ from explorer.config.chip import Chip
 from explorer.config.numbers import AnyArray
 from explorer.config.presets import load_chip
 from explorer.config.scenario import Scenario
-from explorer.costs.arrays import Array
+from explorer.costs.arrays import Array, scalar
 from explorer.costs.attention import Method
 from explorer.fidelity.fit import Constant, FitResult, FitSpec, Values, run_fit
 from explorer.fidelity.kernels import attention, gemm, mt3000
@@ -159,7 +159,9 @@ def _gemm_seconds(rows: Sequence[Measurement], values: Values) -> Array:
 
 
 def _attention_seconds(rows: Sequence[Measurement], values: Values) -> Array:
-    machine = _with(rows[0].chip, values)
+    # The preset derives Flash's M_r from SM and M_c: another M_c has another M_r.
+    derived: Values = {"attention_flash_rows": scalar(np.inf)}
+    machine = _with(rows[0].chip, {**derived, **values})
 
     def seconds(part: Sequence[Measurement], method: str) -> Array:
         instances = _numbers(part, "batch") * _numbers(part, "heads")
