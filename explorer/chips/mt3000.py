@@ -313,7 +313,7 @@ class Mt3000:
         )
         parts = (cost.compute_seconds, cost.io_seconds, cost.round_seconds)
         largest = np.stack(np.broadcast_arrays(*parts)).argmax(axis=0)
-        bound = np.choose(largest, [Bound.COMPUTE, Bound.KV_CACHE, Bound.LAUNCH])
+        bound = np.choose(largest, [Bound.COMPUTE, Bound.KV_CACHE, Bound.ROUNDS])
         kinds = self.kinds(
             *self._peak_and_bandwidth(), "attention_round_seconds", "attention_score_seconds"
         )

@@ -48,7 +48,7 @@ def page() -> None:
             disabled=running or not ready,
             key="search",
         )
-        st.button("Stop", on_click=_stop, disabled=not running, key="stop")
+        st.button("Stop the search", on_click=_stop, disabled=not running, key="stop")
     if job is None:
         st.info(
             "Nothing was searched yet. Search tries plans and then proves how good the best is."
@@ -237,14 +237,13 @@ def _offer(best: Scenario) -> None:
     """Offer to take the plan over, where it was made for what the sliders show."""
     now = state.scenario()
     same = (best.chip, best.model, best.versions) == (now.chip, now.model, now.versions)
-    st.button(
-        "Put this plan on the sliders",
-        on_click=_apply,
-        args=(best,),
-        key="apply",
-        type="primary",
-        disabled=not same,
+    clicked = st.button(
+        "Put this plan on the sliders", key="apply", type="primary", disabled=not same
     )
+    if clicked:
+        _apply(best)
+        # The button stands in a fragment, whose own rerun would leave the sliders as they were.
+        st.rerun()
     if not same:
         st.caption(f"The sliders now show {_machine_and_model(now)}: search again for a plan.")
     elif st.session_state[OF] != now:
