@@ -9,11 +9,13 @@ import pytest
 
 from explorer.chips.inputs import Inputs
 from explorer.chips.mechanisms import (
+    FusionCase,
     busy_share,
     fusion_case,
     loop_iterations,
     loop_times,
     paper_tile,
+    usable_tile,
 )
 from explorer.chips.mt3000 import Mt3000
 from explorer.config.errors import InputError
@@ -87,14 +89,33 @@ def test_the_density_rule_is_the_best_partition_of_every_preset(
             assert fuse_by_density(case.graph, case.capacity, threshold).names == rule.names
 
 
-def test_memories_that_hold_no_tile_are_named() -> None:
-    with pytest.raises(InputError, match="larger memories"):
-        fusion_case(
-            machine(hardware__am_bytes=16384),
-            machine().inputs.model,
-            Work(512, 1, 512),
-            Layout.SEQUENTIAL,
+def test_a_blocking_that_leaves_no_room_for_rows_is_named_by_value() -> None:
+    mt = machine(hardware__sm_bytes=1024)
+    with pytest.raises(InputError, match=r"K_2 256, N_2 256, K_g 2048.*smaller K_2"):
+        usable_tile(mt, mt.cluster_at("fp32", 4))
+
+
+def test_fusion_keeps_its_blocking_when_a_memory_changes() -> None:
+    precisions = {f"precision__{name}": "fp32" for name in ("compute", "weights", "kv")}
+    work = Work(512, 1, 512)
+
+    def case(**changes: int) -> FusionCase:
+        mt = machine(**precisions, **changes)
+        return fusion_case(mt, mt.inputs.model, work, Layout.SEQUENTIAL)
+
+    published = case()
+    assert published.blocks.rows_per_dsp == 30
+    for am_bytes in (384 * 1024, 512 * 1024, 640 * 1024, 1536 * 1024):
+        changed = case(hardware__am_bytes=am_bytes)
+        assert changed.blocks == published.blocks
+        promised = fuse_by_density(
+            published.graph, published.with_am(am_bytes), published.threshold
         )
+        found = fuse_by_density(changed.graph, changed.capacity, changed.threshold)
+        assert found.names == promised.names
+        if am_bytes == 512 * 1024:
+            assert found.launches == 15
+    assert case(hardware__sm_bytes=1024).blocks == published.blocks
 
 
 def test_a_hybrid_model_has_no_graph_and_says_so() -> None:

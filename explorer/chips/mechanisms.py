@@ -16,6 +16,8 @@ from explorer.costs.graph import Blocks, ElementBytes, Graph, Work
 from explorer.costs.layer import Layout, decoder_layer
 from explorer.costs.unit import Capacity
 
+MEMORIES = ("sm_bytes", "am_bytes", "gsm_bytes")
+
 
 def paper_tile(machine: Mt3000, rows: int) -> GemmTile:
     """Return the configuration after Eq. 8: ``rows`` a DSP, K_2, N_2, K_g of the chip."""
@@ -27,8 +29,23 @@ def usable_tile(machine: Mt3000, cluster: GemmCluster) -> GemmTile:
     """Return the tile that the engine uses; raises InputError where memories hold no row of it."""
     tile = machine.tile(cluster)
     if float(tile.m2) < 1:
-        raise refuse("tile", "", "no micro-kernel fits SM, AM and GSM; expected larger memories")
+        k2, n2, kg = (int(size) for size in (tile.k2, tile.n2, tile.kg))
+        rows = int(cluster.kernel_rows)
+        raise refuse(
+            "tile",
+            f"K_2 {k2}, N_2 {n2}, K_g {kg}",
+            f"this blocking leaves no room for the {rows} rows of one micro-kernel in SM, AM and "
+            "GSM; expected a smaller K_2, N_2 or K_g, or larger memories",
+        )
     return tile
+
+
+def at_published_memories(machine: Mt3000) -> Mt3000:
+    """Return the machine with SM, AM and GSM as the chip's document gives them."""
+    scenario = machine.inputs.scenario
+    quantities = scenario.chip_document().quantities
+    changes = {f"hardware.{name}": quantities[name].value for name in MEMORIES}
+    return Mt3000.of(replace(machine.inputs, scenario=scenario.replacing(changes)))
 
 
 def loop_times(tile: GemmTile, cluster: GemmCluster, gsm_speed: Array) -> LoopTimes:
@@ -87,16 +104,20 @@ class FusionCase:
 
 
 def fusion_case(machine: Mt3000, model: Model, work: Work, layout: Layout) -> FusionCase:
-    """Return a layer with the machine's blocking, capacities and precision.
+    """Return a layer with the machine's capacities and precision, and its blocking kept.
+
+    Row blocks are those of the published memories, so that a smaller or larger one changes what
+    fits and nothing else.
 
     Raises:
-        InputError: for a model without full-attention layers, and where memories hold no tile.
+        InputError: for a model without full-attention layers, and where the published memories
+            hold no tile.
     """
     n, inputs = machine.numbers, machine.inputs
-    capacity = Capacity(int(n.sm_bytes), int(n.am_bytes), int(n.gsm_bytes))
+    published = at_published_memories(machine)
     blocks = Blocks(
         dsps=int(n.dsps_per_cluster),
-        rows_per_dsp=int(usable_tile(machine, machine.cluster).m2),
+        rows_per_dsp=int(usable_tile(published, published.cluster).m2),
         attention_rows_per_dsp=int(n.attention_mt_rows),
         tile_k=int(n.gemm_tile_k),
         tile_n=int(n.gemm_tile_n),
@@ -106,12 +127,17 @@ def fusion_case(machine: Mt3000, model: Model, work: Work, layout: Layout) -> Fu
         inputs.compute_bytes, inputs.weight_bytes, inputs.kv_bytes, ACCUMULATOR_BYTES
     )
     kernel_rows = int(n.gemm_kernel_rows)
-    rows = fitting_attention_rows(model, work, blocks, size, capacity, kernel_rows)
+    rows = fitting_attention_rows(model, work, blocks, size, _memories(published), kernel_rows)
     blocks = replace(blocks, attention_rows_per_dsp=rows)
     graph = decoder_layer(model, work, blocks, size, layout)
     products = [o.block_density for o in graph.operators if o.product]
     others = [o.block_density for o in graph.operators if not o.product]
-    return FusionCase(graph, capacity, blocks, max(others), min(products))
+    return FusionCase(graph, _memories(machine), blocks, max(others), min(products))
+
+
+def _memories(machine: Mt3000) -> Capacity:
+    n = machine.numbers
+    return Capacity(int(n.sm_bytes), int(n.am_bytes), int(n.gsm_bytes))
 
 
 def busy_share(tasks: Array, dsps: Array) -> Array:

@@ -322,7 +322,8 @@ class Evaluation:
                 "tile",
                 *self.machine.smallest_tile(),
                 "B",
-                "the smallest tile of products and attention, in its fullest scratchpad,",
+                "the tile of one micro-kernel of rows at the K_2, N_2 and K_g set, or of "
+                "attention, in its fullest scratchpad,",
             ),
             self._latency_constraint("ttft", self.ttft_seconds, "time to first token"),
             self._latency_constraint("tpot", self.tpot_seconds, "time per output token"),

@@ -52,7 +52,7 @@ def view(machine: Mt3000) -> None:
     rule = fuse_by_density(case.graph, case.capacity, case.threshold)
     best = fuse_exhaustively(case.graph, case.capacity, case.threshold)
     with answer:
-        st.markdown(_sentence(case, rule, best))
+        st.markdown(f"{_sentence(case, rule, best)} {_why_not_figure_4(chosen, case, rule)}")
         bars = fusion_data(case.graph, rule, case.threshold)
         st.plotly_chart(fusion_figure(bars, case.threshold), key="fusion", width="stretch")
         st.caption(
@@ -65,6 +65,12 @@ def view(machine: Mt3000) -> None:
     _less_am(case, rule)
 
 
+def _with_precision(machine: Mt3000, precision: str) -> Mt3000:
+    changes = dict.fromkeys(("precision.compute", "precision.weights", "precision.kv"), precision)
+    scenario = machine.inputs.scenario.replacing(changes)
+    return Mt3000.of(replace(machine.inputs, scenario=scenario))
+
+
 def _controls(machine: Mt3000) -> tuple[Mt3000, Model, Work, Layout]:
     row = control_row()
     precision = precision_control(row)
@@ -75,9 +81,7 @@ def _controls(machine: Mt3000) -> tuple[Mt3000, Model, Work, Layout]:
     phase = row.segmented_control(
         "Pass", PHASES, default=PHASES[0], key="inside:phase", required=True
     )
-    scenario = machine.inputs.scenario
-    changes = dict.fromkeys(("precision.compute", "precision.weights", "precision.kv"), precision)
-    chosen = Mt3000.of(replace(machine.inputs, scenario=scenario.replacing(changes)))
+    chosen = _with_precision(machine, precision)
     model = replace(machine.inputs.model, mlp_matrices=3 if gate == GATED else 2)
     return chosen, model, _work(machine, str(phase)), LAYOUTS[str(layout)]
 
@@ -113,6 +117,18 @@ def _sentence(case: FusionCase, rule: Partition, best: Partition) -> str:
     )
 
 
+def _why_not_figure_4(machine: Mt3000, case: FusionCase, rule: Partition) -> str:
+    """Return why regions differ from Fig. 4 where FP16 with its smaller operands has fewer."""
+    fp16 = machine.inputs.scenario.precision.compute == "fp16"
+    if not fp16 or rule.launches >= len(FIGURE_4):
+        return ""
+    return (
+        "Fig. 4's five hold in FP32, the precision of Eqs 4 to 8: operands of FP16 are half as "
+        f"large and leave room in AM, so that, with {case.blocks.rows_per_dsp} rows a DSP, "
+        "operators of two regions fit one kernel."
+    )
+
+
 def _regions(case: FusionCase, rule: Partition) -> None:
     st.subheader("What is in each region?", anchor=False)
     rows = []
@@ -131,6 +147,9 @@ def _regions(case: FusionCase, rule: Partition) -> None:
             }
         )
     st.table(pd.DataFrame(rows).set_index("Region"), border="horizontal")
+    if not any("rope" in names and len(names) > 1 for names in rule.names):
+        st.markdown("**RoPE inside the Linear kernel** (Algorithm 1): no room for it here.")
+        return
     rope = rope_saving(case.graph)
     st.markdown(
         f"**RoPE inside the Linear kernel** (Algorithm 1) saves {human(float(rope.ddr_bytes), 'B')}"
@@ -157,8 +176,8 @@ def _less_am(case: FusionCase, rule: Partition) -> None:
         )
     st.table(pd.DataFrame(rows).set_index("AM"), border="horizontal")
     st.caption(
-        f"Some sizes tried, at a blocking kept: {case.blocks.rows_per_dsp} rows a DSP, "
-        f"{case.blocks.attention_rows_per_dsp} in attention."
+        "Some sizes tried, at a blocking kept, that of the published SM, AM and GSM: "
+        f"{case.blocks.rows_per_dsp} rows a DSP, {case.blocks.attention_rows_per_dsp} in attention."
     )
 
 
