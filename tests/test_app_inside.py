@@ -17,9 +17,10 @@ from explorer.costs.buffering import Buffering, simulate
 from explorer.costs.tile_search import Product
 from explorer.fidelity.measurements import shipped_measurements
 from explorer.plots.attention import attention_data, attention_figure
-from explorer.plots.batching import batching_data, latency_figure, throughput_figure
+from explorer.plots.batching import batching_data, latency_figure, step_traffic, throughput_figure
 from explorer.plots.blocking import matching_products, staircase_data, staircase_figure
 from explorer.plots.buffering import MOST_BARS, gantt_data
+from explorer.plots.launches import launch_data
 from explorer.serving.evaluate import evaluate
 from explorer.ui.inside import VIEWS
 from tests.browser import charts_drawn, open_page, settle
@@ -167,7 +168,8 @@ def test_charts_stay_light_and_show_what_was_computed() -> None:
     at = stairs.stairs[0].rows.index(720)
     assert "0 DSPs idle" in stairs.stairs[0].sentences[at]
     assert "23 DSPs idle" in stairs.stairs[0].sentences[at + 1]
-    times = attention_data(scalar(128), scalar(128), mt.attention_tiles, mt.cluster, ())
+    memory = mt.capacity.memory_bytes
+    times = attention_data(scalar(128), scalar(128), mt.attention_tiles, mt.cluster, memory, ())
     batching = batching_data(base)
     figures = (
         staircase_figure(stairs),
@@ -194,14 +196,80 @@ def test_batching_is_the_engines_and_the_crossing_is_exact() -> None:
     assert data.throughput[at] == pytest.approx(float(own.batch_tokens) / latency)
     assert data.crossing is not None
     for size, above in ((data.crossing - 1, False), (data.crossing, True)):
-        terms = evaluate(base.replacing({"plan.micro_batch_decode": size})).decode_stage.terms
-        kv = sum(float(term.bytes) for term in terms if term.name == "attention")
-        linear = sum(
-            float(term.bytes)
-            for term in terms
-            if term.name.endswith("_linear") or term.name == "output_head"
-        )
-        assert (kv > linear) == above
+        evaluation = evaluate(base.replacing({"plan.micro_batch_decode": size}))
+        kv, weights = step_traffic(evaluation)
+        assert (float(kv) > float(weights)) == above
+    # 10 layers of 12 H^2-sized matrices and the head, a quarter each by TP, two bytes an element.
+    assert data.crossing == 57
+    assert data.weight_bytes[0] == pytest.approx(1.668e9, rel=1e-3)
+    terms = own.decode_stage.terms
+    attention = sum(float(term.bytes) for term in terms if term.name == "attention")
+    assert data.kv_bytes[at] == pytest.approx(attention, rel=0.01)
+
+
+def test_what_does_not_fit_has_no_speed() -> None:
+    for view in ("Batching", "Launches"):
+        said = text(inside(view, sm_bytes=1024))
+        assert "**This plan does not fit**" in said
+        assert "K_2" in said.replace("\\", "")
+        assert "tokens/s**" not in said.split("Pools apart")[0]
+        assert "launches take" not in said
+    tiles = inside("Blocking", sm_bytes=1024).table[0].value
+    assert list(tiles.loc["Time"])[:2] == ["–", "–"]
+    assert tiles.loc["Rank", "paper's"] == "does not fit"
+    assert "no room" in tiles.loc["Rank", "engine's now"]
+    small = scenario(MT3000, hardware__sm_bytes=1024)
+    assert not any(batching_data(small).fits)
+    for figure in (throughput_figure(batching_data(small)), latency_figure(batching_data(small))):
+        assert all(value is None for trace in figure.data for value in trace.y)
+    assert all(not line.sizes for line in launch_data(small, True, "batch").lines)
+    most = batching_data(scenario(MT3000))
+    assert any(most.fits)
+    assert not all(most.fits)
+
+
+def test_attention_beyond_memory_has_no_time() -> None:
+    app = inside("Attention")
+    assert "does not fit" not in text(app)
+    app.number_input(key="inside:seq").set_value(20_000).run()
+    said = text(app).split("Where the scores")[0]
+    assert "MT: does not fit, one micro-kernel" in said
+    assert "Flash takes" in said
+    app.number_input(key="inside:seq").set_value(1_000_000).run()
+    assert "no method fits" in text(app)
+    assert "takes **" not in text(app)
+    assert set(app.table[0].value.loc["Time"]) == {"does not fit"}
+    mt = Mt3000.of(Inputs(scenario(MT3000)))
+    memory = mt.capacity.memory_bytes
+    args = (scalar(128), scalar(128), mt.attention_tiles, mt.cluster)
+    lines = {line.method: line for line in attention_data(*args, memory, ()).lines}
+    assert len(lines["flash"].seq) == 61
+    less = {line.method: line for line in attention_data(*args, memory / 10, ()).lines}
+    assert 0 < len(less["flash"].seq) < 61
+
+
+def test_fp16_says_why_it_is_not_figure_4() -> None:
+    app = inside("Fusion")
+    app.segmented_control(key="inside:precision").set_value("fp16").run()
+    assert "**4 regions**" in text(app)
+    assert "Fig. 4's five hold in FP32" in text(app)
+
+
+def test_fusion_at_less_memory_shows_its_regions() -> None:
+    app = inside("Fusion", am_bytes=512 * 1024)
+    assert not app.error
+    assert "**15 regions**" in text(app)
+
+
+def test_the_naive_kernel_is_bound_by_its_own_iterations() -> None:
+    app = inside("Micro-kernel")
+    captions = " ".join(caption.value for caption in app.caption)
+    assert "VMAC issues vfmulas32, SMAC issues svbcast, SLDST issues sldh" in captions
+    assert "SIEU issues sbale2, VLDST issues vldw" in captions
+    assert "2 elements of FP32" in captions
+    app.selectbox(key="inside:kernel").set_value("6 × 128 FP32, naive").run()
+    assert "(one iteration after another" in text(app)
+    assert app.table[0].value.loc["Bound by"].iloc[-1] == "one iteration after another"
 
 
 @pytest.mark.browser

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from explorer.costs.arrays import ONE, Array, ceil_divide
+from explorer.costs.arrays import ONE, Array, Mask, ceil_divide
 from explorer.costs.gemm import (
     ACCUMULATOR_BYTES,
     GemmCluster,
@@ -19,6 +19,8 @@ Method = Literal["mt", "flash", "unfused"]
 METHODS: tuple[Method, ...] = ("mt", "flash", "unfused")
 SCORE_BYTES = 4
 """Scores and softmax are FP32 (THInfer, section on FP16)."""
+OPERANDS = 4
+"""Q, K, V and O."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,32 @@ def table_iii(method: Method, seq: Array, block_rows: Array, dsps: Array) -> Att
         return AttentionIo(ONE, ONE, 2 * blocks)
     blocks = ceil_divide(seq, block_rows)
     return AttentionIo(blocks, 2 * blocks, 2 * ONE)
+
+
+def ddr_bytes_held(
+    method: Method, instances: Array, seq: Array, head_dim: Array, element_bytes: Array
+) -> Array:
+    """Return what attention must keep in DDR: Q, K, V and O, and one head's scores if unfused."""
+    operands = OPERANDS * instances * seq * head_dim * element_bytes
+    scores = SCORE_BYTES * seq * seq if method == "unfused" else 0 * seq
+    return operands + scores
+
+
+def fits(
+    method: Method,
+    instances: Array,
+    seq: Array,
+    head_dim: Array,
+    tiles: AttentionTiles,
+    cluster: GemmCluster,
+    memory_bytes: Array,
+) -> Mask:
+    """Return where one micro-kernel of rows fits the scratchpads, and the rest ``memory_bytes``."""
+    held = ddr_bytes_held(method, instances, seq, head_dim, cluster.element_bytes)
+    result = held <= memory_bytes
+    for needed, there in smallest_blocks(method, seq, head_dim, tiles, cluster):
+        result = result & (needed <= there)
+    return np.asarray(result)
 
 
 def row_block(method: Method, seq: Array, tiles: AttentionTiles, cluster: GemmCluster) -> Array:

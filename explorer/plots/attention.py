@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from explorer.config.units import human
 from explorer.costs.arrays import Array
-from explorer.costs.attention import METHODS, AttentionTiles, Method, attention_cost
+from explorer.costs.attention import METHODS, AttentionTiles, Method, attention_cost, fits
 from explorer.costs.gemm import GemmCluster
 from explorer.fidelity.measurements import Measurement
 from explorer.plots.measured import add_measured
@@ -25,7 +25,7 @@ LINES: dict[Method, tuple[str, str, str]] = {
 
 
 class Line(NamedTuple):
-    """Times of one method [s] against S."""
+    """Times of one method [s] against S, at each S that fits."""
 
     method: Method
     seq: tuple[float, ...]
@@ -57,15 +57,17 @@ def attention_data(
     head_dim: Array,
     tiles: AttentionTiles,
     cluster: GemmCluster,
+    memory_bytes: Array,
     measured: tuple[tuple[str, float, float], ...],
 ) -> AttentionTimes:
-    """Return each method's time over a fixed range of S."""
+    """Return each method's time over a fixed range of S, where it fits ``memory_bytes`` of DDR."""
     seq = np.unique(np.round(np.geomspace(SHORTEST, LONGEST, POINTS)))
     lines = []
     for method in METHODS:
-        cost = attention_cost(method, instances, seq, head_dim, tiles, cluster)
-        times = tuple(float(value) for value in np.broadcast_to(cost.seconds, seq.shape))
-        lines.append(Line(method, tuple(float(value) for value in seq), times))
+        seconds = attention_cost(method, instances, seq, head_dim, tiles, cluster).seconds
+        there = fits(method, instances, seq, head_dim, tiles, cluster, memory_bytes)
+        there, seconds = np.broadcast_to(there, seq.shape), np.broadcast_to(seconds, seq.shape)
+        lines.append(Line(method, tuple(seq[there].tolist()), tuple(seconds[there].tolist())))
     return AttentionTimes(tuple(lines), measured)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,14 +10,13 @@ import plotly.graph_objects as go
 
 from explorer.config.scenario import Scenario, knob_at
 from explorer.config.units import human
-from explorer.costs.arrays import Array, Mask
-from explorer.costs.terms import Stage
+from explorer.costs.arrays import ZERO, Array, Mask
+from explorer.costs.memory import kv_bytes_per_token_layer, stage_weight_bytes
 from explorer.plots.style import BLUE, GREEN, PINK, base_figure
-from explorer.serving.evaluate import evaluate
+from explorer.serving.evaluate import Evaluation, evaluate
 
 BATCH_PATH = "plan.micro_batch_decode"
 STEPS = (1, 1.5)
-KV_TERM = "attention"
 SECOND_TICKS = [step * 10.0**power for power in range(-3, 7) for step in (1, 2, 5)]
 LOG_TICKS = [1, 4, 16, 64, 256, 1024, 4096]
 
@@ -29,8 +29,8 @@ class Batching(NamedTuple):
         batch: B, all micro-batches of a pool.
         throughput: B N / T_latency [tokens/s] of a pool.
         latency_seconds: T_latency, prefill and decode of one batch after each other.
-        kv_bytes, weight_bytes: traffic of one decode step on a stage.
-        fits: whether the plan keeps every constraint.
+        kv_bytes, weight_bytes: KV cache and weights read in one decode step on a stage.
+        fits: whether the plan keeps every constraint; where not, the other figures say nothing.
         crossing: micro-batch at which KV traffic is above that of the weights, None beyond range.
     """
 
@@ -59,7 +59,7 @@ def batching_data(scenario: Scenario) -> Batching:
     sizes = micro_batches(scenario)
     evaluation = evaluate(scenario.replacing({BATCH_PATH: np.asarray(sizes)}))
     latency = evaluation.prefill_seconds / evaluation.inputs.dp_prefill + evaluation.decode_seconds
-    kv, weights = step_traffic(evaluation.decode_stage)
+    kv, weights = step_traffic(evaluation)
 
     def spread(values: Array) -> tuple[float, ...]:
         return tuple(float(value) for value in np.broadcast_to(values, len(sizes)))
@@ -83,24 +83,33 @@ def _crossing(scenario: Scenario, sizes: tuple[int, ...], over: Mask) -> int | N
     first = int(over.argmax())
     low = sizes[first - 1] + 1 if first else sizes[0]
     between = np.arange(low, sizes[first] + 1)
-    stage = evaluate(scenario.replacing({BATCH_PATH: between})).decode_stage
-    kv, weights = step_traffic(stage)
+    kv, weights = step_traffic(evaluate(scenario.replacing({BATCH_PATH: between})))
     return int(between[int(np.broadcast_to(kv > weights, between.shape).argmax())])
 
 
-def step_traffic(stage: Stage) -> tuple[Array, Array]:
-    """Return DDR bytes of attention and of linear operators in one pass."""
-    kv = sum((t.bytes for t in stage.terms if t.name == KV_TERM), start=np.zeros(()))
-    linear = sum((t.bytes for t in stage.terms if _is_linear(t.name)), start=np.zeros(()))
-    return kv, linear
+def step_traffic(evaluation: Evaluation) -> tuple[Array, Array]:
+    """Return bytes of KV cache and of weights that the slowest stage reads in a decode step.
 
-
-def _is_linear(name: str) -> bool:
-    return name.endswith("_linear") or name == "output_head"
+    Activations are neither. Of the input embedding a step reads a row a request: left out.
+    """
+    i, shares = evaluation.inputs, evaluation.decode_shares
+    seconds = [evaluation.machine.decode_stage(share).seconds for share in shares]
+    slowest = np.stack(np.broadcast_arrays(*seconds)).argmax(axis=0)
+    a_layer = (
+        i.micro_batch_decode
+        * i.mean_context_tokens
+        * kv_bytes_per_token_layer(i.model, i.tp_decode, i.kv_bytes)
+    )
+    kv = [share.layers.get("full_attention", ZERO) * a_layer for share in shares]
+    weights = [
+        stage_weight_bytes(i.model, replace(share, embedding=ZERO), i.tp_decode, i.weight_bytes)
+        for share in shares
+    ]
+    return np.choose(slowest, kv), np.choose(slowest, weights)
 
 
 def throughput_figure(data: Batching) -> go.Figure:
-    """Draw throughput against the micro-batch; dashed where the plan does not fit."""
+    """Draw throughput against the micro-batches at which the plan fits."""
     figure = base_figure(270, "batching")
     _fitting_lines(figure, data, data.throughput, BLUE, "tokens/s")
     _mark_crossing(figure, data)
@@ -109,7 +118,7 @@ def throughput_figure(data: Batching) -> go.Figure:
 
 
 def latency_figure(data: Batching) -> go.Figure:
-    """Draw the time of one batch against the micro-batch."""
+    """Draw the time of one batch against the micro-batches at which the plan fits."""
     figure = base_figure(270, "latency")
     _fitting_lines(figure, data, data.latency_seconds, GREEN, "s")
     _mark_crossing(figure, data)
@@ -125,27 +134,22 @@ def latency_figure(data: Batching) -> go.Figure:
 def _fitting_lines(
     figure: go.Figure, data: Batching, values: tuple[float, ...], colour: str, unit: str
 ) -> None:
-    count = len(values)
-    fits = [i for i in range(count) if data.fits[i]]
-    beyond = [
-        i for i in range(count) if not data.fits[i] or (i + 1 < count and not data.fits[i + 1])
-    ]
-    for name, points, dash in (("fits", fits, "solid"), ("does not fit", beyond, "dot")):
-        if not points:
-            continue
-        figure.add_scatter(
-            x=[data.micro_batch[i] for i in points],
-            y=[values[i] for i in points],
-            mode="lines",
-            name=name,
-            line={"color": colour, "width": 2, "dash": dash},
-            customdata=[
-                f"micro-batch {data.micro_batch[i]}, B = {data.batch[i]:,.0f}: "
-                f"{human(values[i], unit)}"
-                for i in points
-            ],
-            hovertemplate="%{customdata}<extra></extra>",
-        )
+    points = range(len(values))
+    figure.add_scatter(
+        x=[data.micro_batch[i] for i in points],
+        y=[values[i] if data.fits[i] else None for i in points],
+        mode="lines+markers",
+        line={"color": colour, "width": 2},
+        marker={"size": 5},
+        showlegend=False,
+        customdata=[
+            f"micro-batch {data.micro_batch[i]}, B = {data.batch[i]:,.0f}: {human(values[i], unit)}"
+            if data.fits[i]
+            else f"micro-batch {data.micro_batch[i]} does not fit"
+            for i in points
+        ],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
     figure.update_xaxes(title="decode micro-batch [requests]", type="log", tickvals=LOG_TICKS)
 
 

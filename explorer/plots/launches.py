@@ -26,7 +26,7 @@ TICKS = [4**power for power in range(8)]
 
 
 class LaunchLine(NamedTuple):
-    """One launch mode: share of a pass that launches take, at each size."""
+    """One launch mode: share of a pass that launches take, at each size that fits."""
 
     mode: str
     sizes: tuple[int, ...]
@@ -47,7 +47,10 @@ def launch_seconds(stage: Stage) -> Array:
 
 
 def launch_data(scenario: Scenario, decode: bool, against: str) -> LaunchShares:
-    """Return each mode's share of a pass against that pool's micro-batch or the prompt."""
+    """Return each mode's share of a pass against that pool's micro-batch or the prompt.
+
+    Sizes at which the plan does not fit are left out.
+    """
     pool = "decode" if decode else "prefill"
     path = f"plan.micro_batch_{pool}" if against == "batch" else "workload.prompt_tokens"
     knob = knob_at(scenario, path)
@@ -59,7 +62,11 @@ def launch_data(scenario: Scenario, decode: bool, against: str) -> LaunchShares:
         evaluation = evaluate(scenario.replacing(changes))
         stage = evaluation.decode_stage if decode else evaluation.prefill_stage
         shares = np.broadcast_to(launch_seconds(stage) / stage.seconds, len(sizes))
-        lines.append(LaunchLine(mode, sizes, tuple(float(share) for share in shares)))
+        fits = np.broadcast_to(evaluation.feasible, len(sizes))
+        kept = [(size, float(s)) for size, s, fit in zip(sizes, shares, fits, strict=True) if fit]
+        lines.append(
+            LaunchLine(mode, tuple(size for size, _ in kept), tuple(share for _, share in kept))
+        )
     return LaunchShares(against, decode, tuple(lines))
 
 
@@ -71,9 +78,10 @@ def launch_figure(data: LaunchShares) -> go.Figure:
         figure.add_scatter(
             x=line.sizes,
             y=[PERCENT * share for share in line.shares],
-            mode="lines",
+            mode="lines+markers",
             name=name,
             line={"color": colour, "width": 2, "dash": dash},
+            marker={"size": 5},
             hovertemplate=f"{name}, %{{x:,}}: %{{y:.3g}} %<extra></extra>",
         )
     figure.update_xaxes(title=TITLES[data.against], type="log", tickvals=TICKS)

@@ -88,6 +88,11 @@ def violation_message(constraint: Constraint) -> str:
     return f"{meaning} {verb} {needed}; the limit is {available}."
 
 
+def why_not(evaluation: Evaluation) -> str:
+    """Return the messages of the constraints that a single plan breaks; empty where it fits."""
+    return " ".join(violation_message(item) for item in broken_constraints(evaluation))
+
+
 def _every_digit(value: float) -> str:
     return f"{value:,.0f}" if value.is_integer() else f"{value:,}"
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pandas as pd
 import streamlit as st
 
 from explorer.chips.mt3000 import Mt3000
 from explorer.config.errors import refuse
 from explorer.config.units import BINARY_BYTES, human, significant
-from explorer.costs.arrays import scalar
+from explorer.costs.arrays import Array, scalar
 from explorer.costs.attention import (
     METHODS,
     SCORE_BYTES,
+    AttentionCost,
     AttentionTiles,
     Method,
     attention_cost,
+    ddr_bytes_held,
     longest_scores_in_sm,
     row_block,
     smallest_blocks,
@@ -28,6 +32,41 @@ from explorer.ui.inside_controls import NUMBER_WIDTH, control_row, linked_number
 LONGEST_SEQ = 1_048_576
 MEASURED_SHAPE, MODEL_SHAPE = "as measured", "this model"
 MEASURED_INSTANCES, MEASURED_HEAD_DIM = 4 * 32, 128
+TIME = "Time"
+
+
+class Case(NamedTuple):
+    """Attention of one length; ``memory_bytes`` is what a cluster's DDR has to hold it in."""
+
+    seq: int
+    instances: int
+    head_dim: int
+    tiles: AttentionTiles
+    cluster: GemmCluster
+    memory_bytes: Array
+
+    def cost(self, method: Method) -> AttentionCost:
+        """Return what a method costs."""
+        heads, s, d = scalar(self.instances), scalar(self.seq), scalar(self.head_dim)
+        return attention_cost(method, heads, s, d, self.tiles, self.cluster)
+
+    def refusal(self, method: Method) -> str:
+        """Return what does not fit, in words; empty where all does."""
+        heads, s, d = scalar(self.instances), scalar(self.seq), scalar(self.head_dim)
+        needed, there = tightest(*smallest_blocks(method, s, d, self.tiles, self.cluster))
+        if float(needed) > float(there):
+            return (
+                f"does not fit, one micro-kernel of rows takes {human(float(needed), BINARY_BYTES)}"
+                f" of {human(float(there), BINARY_BYTES)}"
+            )
+        held = ddr_bytes_held(method, heads, s, d, self.cluster.element_bytes)
+        if float(held) <= float(self.memory_bytes):
+            return ""
+        what = "Q, K, V, O and a head's scores" if method == "unfused" else "Q, K, V and O"
+        return (
+            f"does not fit, {what} take {human(float(held), 'B')} of a cluster's "
+            f"{human(float(self.memory_bytes), 'B')}"
+        )
 
 
 def view(machine: Mt3000) -> None:
@@ -35,20 +74,25 @@ def view(machine: Mt3000) -> None:
     answer = st.container()
     seq, instances, head_dim = _controls(machine)
     tiles, cluster = machine.attention_tiles, machine.cluster
+    capacity = machine.capacity
+    memory = capacity.memory_bytes * capacity.usable_fraction
+    case = Case(seq, instances, head_dim, tiles, cluster, memory)
     with answer:
-        st.markdown(_sentence(seq, instances, head_dim, tiles, cluster))
+        st.markdown(_sentence(case))
         fp16 = machine.inputs.scenario.precision.compute == "fp16"
         rows = shipped_measurements() if fp16 else ()
         measured = matching_attention(rows, instances, head_dim)
-        data = attention_data(scalar(instances), scalar(head_dim), tiles, cluster, measured)
+        data = attention_data(scalar(instances), scalar(head_dim), tiles, cluster, memory, measured)
         st.plotly_chart(attention_figure(data, float(seq)), key="attention", width="stretch")
         note = "Table IX names no precision; FP16 is assumed" if fp16 else "Table IX is for FP16"
         st.caption(
             f"{instances:,} heads × requests of {head_dim} elements, full attention. {note}. "
+            "Only lengths that fit have a point. "
             "M_r, M_c, the time of a round, of a score and the passes of unfused scores are fitted."
         )
-    _methods(seq, instances, head_dim, tiles, cluster)
-    st.markdown(_scores(seq, tiles, cluster))
+    _methods(case)
+    if not case.refusal("mt"):
+        st.markdown(_scores(seq, tiles, cluster))
 
 
 def _controls(machine: Mt3000) -> tuple[int, int, int]:
@@ -79,45 +123,36 @@ def _controls(machine: Mt3000) -> tuple[int, int, int]:
     return seq, int(i.micro_batch_prefill * i.model.query_heads), i.model.head_dim
 
 
-def _sentence(
-    seq: int, instances: int, head_dim: int, tiles: AttentionTiles, cluster: GemmCluster
-) -> str:
-    s, d = scalar(seq), scalar(head_dim)
+def _sentence(case: Case) -> str:
+    lead = f"At S = {case.seq:,}"
+    refusals = {method: case.refusal(method) for method in METHODS}
     seconds = {
-        method: float(attention_cost(method, scalar(instances), s, d, tiles, cluster).seconds)
-        for method in METHODS
+        method: float(case.cost(method).seconds) for method in METHODS if not refusals[method]
     }
-    mt = seconds["mt"]
-    refusal = _does_not_fit("mt", seq, head_dim, tiles, cluster)
-    lead = f"At S = {seq:,} MT Attention takes **{human(mt, 's')}**"
-    text = (
-        f"{lead}, Flash **{significant(seconds['flash'] / mt)} times** and unfused "
-        f"{significant(seconds['unfused'] / mt)} times as long."
-    )
-    return f"{text} {refusal}" if refusal else text
+    parts = []
+    for method, time in seconds.items():
+        name = LINES[method][0] + (" Attention" if method == "mt" else "")
+        if method == "mt" or "mt" not in seconds:
+            parts.append(f"{name} takes **{human(time, 's')}**")
+        else:
+            parts.append(f"{name} **{significant(time / seconds['mt'])} times** as long")
+    missing = [f"{LINES[method][0]}: {why}" for method, why in refusals.items() if why]
+    text = f"{lead} {', '.join(parts)}." if parts else ""
+    if missing:
+        refusal = f"**{'; '.join(missing)}.**"
+        text = f"{text} {refusal}" if parts else f"{lead} no method fits. {refusal}"
+    return text
 
 
-def _does_not_fit(
-    method: Method, seq: int, head_dim: int, tiles: AttentionTiles, cluster: GemmCluster
-) -> str:
-    blocks = smallest_blocks(method, scalar(seq), scalar(head_dim), tiles, cluster)
-    needed, there = tightest(*blocks)
-    if float(needed) <= float(there):
-        return ""
-    return (
-        f"**It does not fit:** one micro-kernel of rows takes {human(float(needed), BINARY_BYTES)} "
-        f"of {human(float(there), BINARY_BYTES)}."
-    )
-
-
-def _methods(
-    seq: int, instances: int, head_dim: int, tiles: AttentionTiles, cluster: GemmCluster
-) -> None:
+def _methods(case: Case) -> None:
     st.subheader("What does each method move?", anchor=False)
-    s, d, heads = scalar(seq), scalar(head_dim), scalar(instances)
+    tiles, cluster, s = case.tiles, case.cluster, scalar(case.seq)
     rows: dict[str, dict[str, str]] = {}
     for method in METHODS:
-        cost = attention_cost(method, heads, s, d, tiles, cluster)
+        if case.refusal(method):
+            rows[LINES[method][0]] = {TIME: "does not fit"}
+            continue
+        cost = case.cost(method)
         block = row_block(method, s, tiles, cluster)
         column = {"Rows a DSP works on": f"{float(block):,.0f}"}
         if method != "unfused":
@@ -134,12 +169,10 @@ def _methods(
             "Arithmetic and softmax": human(float(cost.compute_seconds), "s"),
             "Transfers": human(float(cost.io_seconds), "s"),
             "DDR traffic": human(float(cost.bytes), "B"),
-            "Time": human(float(cost.seconds), "s"),
+            TIME: human(float(cost.seconds), "s"),
         }
-        if _does_not_fit(method, seq, head_dim, tiles, cluster):
-            column["Time"] += ", does not fit"
         rows[LINES[method][0]] = column
-    order = list(rows["MT"])
+    order = [*dict.fromkeys(name for row in rows.values() for name in row if name != TIME), TIME]
     st.table(pd.DataFrame(rows).reindex(order).fillna("–"), border="horizontal")
     st.caption(
         f"A broadcast takes {significant(float(cluster.broadcast_cost))} of a DMA of the same "

@@ -18,6 +18,8 @@ from explorer.plots.batching import (
     latency_figure,
     throughput_figure,
 )
+from explorer.serving.evaluate import evaluate
+from explorer.serving.report import why_not
 from explorer.ui.text import plain
 
 STEPS = {
@@ -35,34 +37,48 @@ RATE = "tokens/s"
 def view(machine: Mt3000) -> None:
     """Draw the view."""
     data = batching_data(machine.inputs.scenario)
-    st.markdown(_sentence(data, int(machine.inputs.micro_batch_decode)))
+    reason = plain(why_not(evaluate(machine.inputs.scenario)))
+    st.markdown(_sentence(data, int(machine.inputs.micro_batch_decode), reason))
     st.plotly_chart(throughput_figure(data), key="batching", width="stretch")
     st.plotly_chart(latency_figure(data), key="latency", width="stretch")
     st.caption(
         "One pool of the present plan: T_latency is prefill and decode of one batch after each "
         "other. Linear operators share their weights across a batch, attention reads each "
-        "request's own cache. Dashed: from here on a decode step reads more KV cache than weights."
+        "request's own cache. Only micro-batches at which the plan fits have a point. Dashed: from "
+        "here on a decode step reads more KV cache than weights."
     )
     _ladder()
 
 
-def _sentence(data: Batching, now: int) -> str:
-    at = data.micro_batch.index(now)
-    gain = data.throughput[at] / data.throughput[0]
-    longer = data.latency_seconds[at] / data.latency_seconds[0]
-    lead = (
-        f"With {human(float(now), 'requests')} a micro-batch a pool makes "
-        f"**{human(data.throughput[at], RATE)}**, **{significant(gain)} times** those of one "
-        f"request, and a batch takes {human(data.latency_seconds[at], 's')}, {significant(longer)} "
-        "times as long."
-    )
-    if not data.fits[at]:
-        lead += " This plan does not fit."
+def _sentence(data: Batching, now: int, reason: str) -> str:
+    lead = _speed(data, now, reason)
     if data.crossing is None:
         return f"{lead} KV traffic stays below that of the weights up to {data.micro_batch[-1]:,}."
     place = f"at {human(float(data.crossing), 'requests')} a micro-batch"
     return (
         f"{lead} KV traffic overtakes that of the weights **{place}**, at a request's mean context."
+    )
+
+
+def _speed(data: Batching, now: int, reason: str) -> str:
+    at = data.micro_batch.index(now)
+    if not data.fits[at]:
+        return (
+            f"**This plan does not fit** with {human(float(now), 'requests')} a micro-batch, so it "
+            f"has no speed. {reason}"
+        )
+    lead = (
+        f"With {human(float(now), 'requests')} a micro-batch a pool makes "
+        f"**{human(data.throughput[at], RATE)}**"
+    )
+    takes = f"and a batch takes {human(data.latency_seconds[at], 's')}"
+    if not data.fits[0]:
+        return f"{lead}, {takes}."
+    gain = data.throughput[at] / data.throughput[0]
+    longer = data.latency_seconds[at] / data.latency_seconds[0]
+    return (
+        f"{lead}, **{significant(gain)} times** those of one request, {takes}, "
+        f"{significant(longer)} times as long."
     )
 
 

@@ -59,7 +59,8 @@ def view(machine: Mt3000) -> None:
     with answer:
         st.markdown(_sentence(product, precision, search, own, best))
         measured = matching_products(shipped_measurements(), precision, product)
-        tiles = {"paper's tile": paper, "fastest tile for this M": best.tile}
+        tiles = {"paper's tile": paper} if own.rank is not None else {}
+        tiles |= {f"fastest tile for M = {product.m:,}": best.tile}
         st.plotly_chart(
             staircase_figure(staircase_data(product, tiles, cluster, measured)),
             key="staircase",
@@ -191,7 +192,8 @@ def _tiles(search: TileSearch, choices: dict[str, Choice]) -> None:
         name: _column(choice, critical_seconds(product, choice, cluster), search)
         for name, choice in choices.items()
     }
-    st.table(pd.DataFrame(columns), border="horizontal")
+    order = list(columns["fastest"])
+    st.table(pd.DataFrame(columns).reindex(order).fillna("–"), border="horizontal")
     st.caption(
         "Tiles are (Mg = P M2, Kg, M2, K2, N2) with M1 and N1 the kernel's. The time is the sum "
         "of its six parts; DDR transfers that hide under arithmetic count as 0 s, and so does "
@@ -211,13 +213,17 @@ def _column(choice: Choice, parts: Critical, search: TileSearch) -> dict[str, st
         f"{name} taken": f"{float(size):,.0f} B of {human(float(limit), BINARY_BYTES)}"
         for name, size, limit in zip(("SM", "AM", "GSM"), used, limits, strict=True)
     }
+    if choice.rank is None or float(choice.tile.m2) < 1:
+        no_rows = "no room for a micro-kernel's rows at this K2, N2 and Kg"
+        why = "does not fit" if float(choice.tile.m2) >= 1 else no_rows
+        return {"Tile": _tile(choice.tile, cluster), "Rank": why, **memories}
     times = {
         CAUSES[name][0].upper() + CAUSES[name][1:]: human(value, "s")
         for name, value in vars(parts).items()
     }
     return {
         "Tile": _tile(choice.tile, cluster),
-        "Rank": "does not fit" if choice.rank is None else f"{choice.rank:,}",
+        "Rank": f"{choice.rank:,}",
         "Time": human(float(cost.seconds), "s"),
         **times,
         "Rounds of DSPs": "columns split" if split else f"{float(cost.rounds):,.0f}",

@@ -11,7 +11,7 @@ import streamlit as st
 
 from explorer.chips.mt3000 import Mt3000
 from explorer.config.kernel import load_kernel
-from explorer.config.units import significant
+from explorer.config.units import human, significant
 from explorer.costs.arrays import scalar
 from explorer.costs.kernel import (
     KernelPlan,
@@ -21,6 +21,7 @@ from explorer.costs.kernel import (
     pipelined_kernel,
     unpipelined_kernel,
 )
+from explorer.costs.memory import STORAGE_BYTES
 from explorer.plots.microkernel import utilisation_data, utilisation_figure
 
 KERNEL = "mt3000"
@@ -29,6 +30,8 @@ EARLIER = "'"
 GRID_ROW_HEIGHT = 36
 GRID_COLUMN_WIDTH = 57
 PERCENT = 100
+WORD_BYTES = 8
+SERIAL = "one iteration after another"
 
 
 class Kernel(NamedTuple):
@@ -64,7 +67,7 @@ def view(machine: Mt3000) -> None:
             key="utilisation",
             width="stretch",
         )
-    _grid(plans[chosen])
+    _grid(plans[chosen], KERNELS[chosen].precision)
     _comparison(plans, machine)
 
 
@@ -80,17 +83,19 @@ def _sentence(name: str, plans: dict[str, KernelPlan], machine: Mt3000) -> str:
     depth = machine.numbers.gemm_tile_k
     share, steady = float(plan.utilisation_at(depth)), plan.utilisation
     proof = " and no schedule can be shorter" if plan.is_least else ""
-    bound = " and ".join(plan.bound_by)
+    bound = f"{' and '.join(plan.bound_by)} sets the bound"
+    if not KERNELS[name].pipelined:
+        bound = f"{SERIAL}: each waits for the last result of the one before"
     return (
         f"**{name}** starts an iteration every **{plan.interval} cycles**{proof}: "
         f"{plan.multiply_adds} multiply-adds on {plan.machine.multiply_adds_per_cycle} units "
-        f"({bound} sets the bound). It uses **{significant(PERCENT * steady)} %** of the slots in "
+        f"({bound}). It uses **{significant(PERCENT * steady)} %** of the slots in "
         f"the steady state, {significant(PERCENT * share)} % over K2 = {float(depth):,.0f}, since "
         f"filling and draining takes {plan.ramp_cycles} cycles."
     )
 
 
-def _grid(plan: KernelPlan) -> None:
+def _grid(plan: KernelPlan, precision: str) -> None:
     st.subheader("Who issues what in each cycle?", anchor=False)
     table = grid(plan)
     cells = {
@@ -109,9 +114,29 @@ def _grid(plan: KernelPlan) -> None:
         },
     )
     st.caption(
-        "Table I, computed from Table II: units by cycle of the interval. y row,vector "
-        "· k: multiply-add; x row,k: an element of X on its way; w k,vectors: a load of W. Each ' "
-        "marks work of one iteration earlier."
+        f"Table I, computed from Table II: units by cycle of the interval. {_issues(plan)}. An "
+        "element of X, x row,k, is loaded, packed and broadcast; y row,vector · k is a "
+        "multiply-add; w k,vectors a load of W. Each ' marks work of one iteration earlier. "
+        f"{_packing(plan, precision)}"
+    )
+
+
+def _issues(plan: KernelPlan) -> str:
+    m = plan.machine
+    instructions = (m.multiply_add, m.broadcast, m.load_x, m.pack, m.load_w)
+    return ", ".join(f"{item.unit} issues {item.name}" for item in instructions)
+
+
+def _packing(plan: KernelPlan, precision: str) -> str:
+    m, side_by_side = plan.machine, WORD_BYTES // STORAGE_BYTES[precision]
+    packs = f"one {m.pack.name} copies"
+    if m.packs_per_broadcast > 1:
+        packs = f"{m.packs_per_broadcast} {m.pack.name} in a row copy"
+    return (
+        f"Vectors are words of 64 bits, {side_by_side} elements of {precision.upper()} in each: "
+        f"{packs} an element of X into all places of a word, and one {m.load_w.name} brings "
+        f"{human(float(m.vectors_per_load), 'words')} to each processing element, that many "
+        "vectors of W."
     )
 
 
@@ -134,7 +159,7 @@ def _comparison(plans: dict[str, KernelPlan], machine: Mt3000) -> None:
             {
                 "Kernel": name,
                 "Interval [cycles]": str(plan.interval),
-                "Bound by": ", ".join(plan.bound_by),
+                "Bound by": ", ".join(plan.bound_by) if KERNELS[name].pipelined else SERIAL,
                 "Slots used [%], steady": significant(PERCENT * plan.utilisation),
                 f"Slots used [%], K2 = {float(depth):,.0f}": significant(
                     PERCENT * float(plan.utilisation_at(depth))

@@ -15,6 +15,7 @@ from explorer.costs.arrays import ceil_divide, scalar
 from explorer.costs.attention import row_block
 from explorer.plots.launches import (
     LAUNCH_MODES,
+    PERCENT,
     Balance,
     balance_figure,
     launch_data,
@@ -22,7 +23,9 @@ from explorer.plots.launches import (
     launch_seconds,
 )
 from explorer.serving.evaluate import Evaluation, evaluate
+from explorer.serving.report import why_not
 from explorer.ui.inside_controls import control_row
+from explorer.ui.text import plain
 
 PASSES = {"decode step": True, "prefill pass": False}
 MOST_REQUESTS = 24
@@ -57,17 +60,24 @@ def view(machine: Mt3000) -> None:
     )
     decode = PASSES[what]
     scenario = machine.inputs.scenario
-    modes = {
-        mode: _mode(evaluate(scenario.replacing({"kernel.launch": mode})), machine, decode)
-        for mode in LAUNCH_MODES
+    launched = {
+        mode: evaluate(scenario.replacing({"kernel.launch": mode})) for mode in LAUNCH_MODES
     }
+    modes = {
+        mode: _mode(evaluation, machine, decode)
+        for mode, evaluation in launched.items()
+        if bool(evaluation.feasible)
+    }
+    reasons = {mode: why_not(evaluation) for mode, evaluation in launched.items()}
     balance = _balance(machine)
     with answer:
-        st.markdown(_sentence(what, modes, machine, balance))
+        st.markdown(f"{_shares(what, modes, reasons)} {_spread(machine, balance)}")
         shares = launch_data(scenario, decode, AXES[str(against)])
         st.plotly_chart(launch_figure(shares), key="launches", width="stretch")
+        st.caption("Only sizes at which the plan fits have a point.")
         st.plotly_chart(balance_figure(balance), key="balance", width="stretch")
-    _table(modes, machine)
+    if modes:
+        _table(modes, machine)
 
 
 def _mode(evaluation: Evaluation, machine: Mt3000, decode: bool) -> Mode:
@@ -93,19 +103,41 @@ def _balance(machine: Mt3000) -> Balance:
     )
 
 
-def _sentence(what: str, modes: dict[str, Mode], machine: Mt3000, balance: Balance) -> str:
-    unified, operators, heads = modes["unified"], modes["per_operator"], modes["per_head"]
+def _shares(what: str, modes: dict[str, Mode], reasons: dict[str, str]) -> str:
+    """Return what launches take in each mode whose plan fits, and why others have no share."""
+    told = {
+        "per_operator": "when each operator has its own",
+        "per_head": "when each head has its own",
+        "unified": "as one kernel",
+    }
+    parts = [
+        f"**{significant(PERCENT * modes[mode].share)} %** {how} ({_groups(modes[mode])})"
+        for mode, how in told.items()
+        if mode in modes
+    ]
+    text = f"Of a {what}, launches take {', '.join(parts)}." if parts else ""
+    missing = [how for mode, how in told.items() if mode not in modes]
+    if not missing:
+        return text
+    which = f", {', '.join(missing)}" if modes else ""
+    reason = next(reasons[mode] for mode in told if mode not in modes)
+    refusal = f"**This plan does not fit**{which}, so no share is shown. {plain(reason)}"
+    return f"{text} {refusal}".strip()
+
+
+def _groups(mode: Mode) -> str:
+    count = round(mode.groups)
+    return f"{count:,} thread group{'' if count == 1 else 's'}"
+
+
+def _spread(machine: Mt3000, balance: Balance) -> str:
     i = machine.inputs
     count = float(i.model.query_heads / i.tp_prefill)
     dsps = float(machine.numbers.dsps_per_cluster)
     rounds = float(ceil_divide(scalar(count), scalar(dsps)))
     return (
-        f"Launches take **{significant(100 * operators.share)} %** of a {what} when each operator "
-        f"has its own ({human(operators.groups, 'thread groups')}), "
-        f"{significant(100 * heads.share)} % when each head has ({human(heads.groups)}), and "
-        f"**{significant(100 * unified.share)} %** as one kernel. One request's "
-        f"{human(count, 'heads')}, dealt out whole, take {human(rounds, 'rounds')} of "
-        f"{dsps:.0f} DSPs and keep **{significant(100 * balance.by_head[0])} %** of them busy; "
+        f"One request's {human(count, 'heads')}, dealt out whole, take {human(rounds, 'rounds')} "
+        f"of {dsps:.0f} DSPs and keep **{significant(100 * balance.by_head[0])} %** of them busy; "
         f"row blocks keep {significant(100 * balance.by_rows[0])} %."
     )
 
@@ -115,7 +147,7 @@ def _table(modes: dict[str, Mode], machine: Mt3000) -> None:
     rows = [
         {
             "Launched": LAUNCH_MODES[mode][0],
-            "Thread groups a pass": human(found.groups),
+            "Thread groups a pass": f"{found.groups:,.0f}",
             "Time of launches": human(found.seconds, "s"),
             "Time of the pass": human(found.pass_seconds, "s"),
             "Share": f"{significant(100 * found.share)} %",
