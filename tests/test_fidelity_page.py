@@ -49,7 +49,8 @@ def test_the_errors_come_first(report: FidelityReport) -> None:
     assert mape is not None
     assert f"matrix products within **{100 * mape:.1f} %**" in sentence
     table = app.table[0].value
-    assert list(table["what"])[:1] == ["Prefill"]
+    assert list(table["what"])[:1] == ["Prefill on the Ascend"]
+    assert "Decode on the Ascend" in list(table["what"])
     assert "Serving one request at a time" in list(table["what"])
 
 
@@ -69,13 +70,17 @@ def test_own_rows_join_and_leave() -> None:
     app.selectbox(key="fidelity_quantity").set_value("my own rows").run()
     assert list(app.dataframe[0].value["row"]) == [HOSTILE, "own-2"]
     # Tables read Markdown: text of a file is escaped there.
-    assert list(app.table[0].value["what"])[-1] == r"\*odd\* \<i\>one\</i\>"
+    own = app.table[1].value
+    assert list(own["what"]) == ["Matrix products", r"\*odd\* \<i\>one\</i\>"]
+    plain = fidelity_page()
+    assert app.table[0].value.equals(plain.table[0].value)
+    assert app.main.markdown[0].value == plain.main.markdown[0].value
     app.button(key="forget_measurements").click().run()
     assert not app.exception
     assert len(app.dataframe[0].value) == 125
 
 
-def test_a_bad_upload_is_a_notice_and_changes_nothing() -> None:
+def test_a_bad_upload_is_refused_beside_its_box_and_changes_nothing() -> None:
     app = fidelity_page()
     app.file_uploader(key="measurements").upload("bad.csv", b"id,chip\n1,2\n", "text/csv")
     app.run()
@@ -84,6 +89,10 @@ def test_a_bad_upload_is_a_notice_and_changes_nothing() -> None:
     assert len(notices) == 1
     assert "expected the header" in notices[0]
     assert len(app.dataframe[0].value) == 125
+    assert not app.session_state["notices"]
+    app.file_uploader(key="measurements").set_value(("own.csv", OWN.encode(), "text/csv")).run()
+    assert not [text.value for text in app.text if text.value.startswith("⚠")]
+    assert len(app.dataframe[0].value) == 2
 
 
 def test_an_upload_is_predicted() -> None:
@@ -98,7 +107,7 @@ def test_the_chart_holds_every_modelled_row(report: FidelityReport) -> None:
     data = parity_data(report.rows)
     assert len(data.points) == sum(item.modelled for item in report.summary.values())
     assert data.left_over == 0
-    assert data.unit == "s or tokens/s"
+    assert data.unit == "times in s, rates in tokens/s"
     figure = parity_figure(data)
     assert sum(len(trace.x) for trace in figure.data) == len(data.points)
     point = data.points[0]
@@ -136,5 +145,5 @@ def test_the_page_and_an_upload_in_a_browser(page: Page, app_url: str) -> None:
     page.locator("input[type=file]").set_input_files(
         {"name": "own.csv", "mimeType": "text/csv", "buffer": OWN.encode()}
     )
-    expect(page.get_by_text("own.csv is part of the tables above.")).to_be_visible()
+    expect(page.get_by_text("own.csv has a table of its own above")).to_be_visible()
     settle(page)

@@ -36,6 +36,7 @@ MARKS = {
     "ablation_gated_delta": (GREY, "hexagon"),
 }
 UNIT_OF = {"time": "s", "rate": "tokens/s"}
+NAME_OF_UNIT = {"s": "times", "tokens/s": "rates"}
 OTHER_MARK = (GREY, "circle-open")
 
 
@@ -62,7 +63,7 @@ def parity_data(rows: Sequence[Row], most: int = MOST_POINTS) -> Parity:
     worst = sorted(modelled, key=lambda row: -abs(row.error or 0.0))
     units = {UNIT_OF[row.measurement.dimension] for row in worst if row.measurement.dimension}
     points = tuple(_point(row) for row in worst[:most])
-    return Parity(points, " or ".join(sorted(units)), max(len(worst) - most, 0))
+    return Parity(points, _axis_unit(units), max(len(worst) - most, 0))
 
 
 def parity_figure(data: Parity) -> go.Figure:
@@ -93,6 +94,12 @@ def parity_figure(data: Parity) -> go.Figure:
         ticktext=[f"{tick:g}" for tick in ticks],
     )
     return figure
+
+
+def _axis_unit(units: set[str]) -> str:
+    if len(units) <= 1:
+        return "".join(units)
+    return ", ".join(f"{NAME_OF_UNIT[unit]} in {unit}" for unit in sorted(units))
 
 
 TICKS = (0.01, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.1, 1.5, 2, 3, 5, 10, 100)

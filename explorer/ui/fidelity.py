@@ -1,4 +1,4 @@
-"""Page "Can I believe it?": predictions against measurements, published and one's own."""
+"""Page "Fidelity": predictions against measurements, published and one's own."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from explorer.ui.text import plain
 
 LARGEST_UPLOAD_MB = 4
 OWN, UPLOAD, SHOW = "own_measurements", "measurements", "fidelity_quantity"
+REFUSED = "measurements_refused"
+MOST_REASONS = 8
+ASCEND = "ascend910a"
 EVERYTHING = "everything"
 MINE = "my own rows"
 ROWS_SHOWN_HEIGHT = 380
@@ -36,16 +39,20 @@ def page() -> None:
     """Draw the page; it depends on the models and the measurements, not on the sliders."""
     st.header("Can I believe it?", anchor=False)
     own: tuple[str, bytes] | None = st.session_state.get(OWN)
-    report = _report(*own) if own is not None else _report("", b"")
-    st.markdown(_sentence(report))
-    st.table(_summary_table(report), hide_index=True)
+    shipped = _report("", b"")
+    report = _report(*own) if own is not None else shipped
+    st.markdown(_sentence(shipped))
+    st.table(_summary_table(shipped), hide_index=True)
     st.caption(
         "Mean of |predicted − measured| / measured. Left out: each row is predicted by a model "
         "refitted without it; slopes read off the Ascend's profile are measured, not fitted, and "
         "stay. Plain roofline: the longer of arithmetic at peak and compulsory "
         "traffic at full bandwidth. Sliders do not change this page."
     )
-    _rows(report, own[0] if own is not None else "")
+    mine = FidelityReport(report.rows[len(shipped.rows) :], ())
+    if own is not None:
+        _own_summary(mine)
+    _rows(report, mine.rows if own is not None else None)
     _upload(own)
     _fitted(report)
     _not_modelled(report)
@@ -76,7 +83,7 @@ def _summary_table(report: FidelityReport) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "what": _part_label(quantity, searched),
+                "what": _part_label(report, quantity, searched),
                 "rows": _counted(item),
                 "mean error": _percent(item.mape),
                 "left out": _percent(item.left_out_mape),
@@ -88,10 +95,23 @@ def _summary_table(report: FidelityReport) -> pd.DataFrame:
     )
 
 
-def _part_label(quantity: str, searched: bool) -> str:
+def _own_summary(mine: FidelityReport) -> None:
+    st.subheader("How far from your own rows?", anchor=False)
+    if not mine.rows:
+        st.markdown("Every row of your file is a published one.")
+        return
+    st.table(_summary_table(mine), hide_index=True)
+    st.caption("Your rows only; the table of published measurements above leaves them out.")
+
+
+def _part_label(report: FidelityReport, quantity: str, searched: bool) -> str:
     label = plain(quantity_label(quantity))
     if quantity == "serving_throughput":
         label = "serving, plan not given: the model's best" if searched else ONE_REQUEST
+    part = (quantity, searched)
+    rows = [row for row in report.rows if (row.measurement.quantity, row.searched) == part]
+    if {row.measurement.chip for row in rows} == {ASCEND}:
+        label += " on the Ascend"
     return label[0].upper() + label[1:]
 
 
@@ -104,9 +124,9 @@ def _percent(fraction: float | None) -> str:
     return "–" if fraction is None else f"{100 * fraction:.1f} %"
 
 
-def _rows(report: FidelityReport, own: str) -> None:
+def _rows(report: FidelityReport, own: Sequence[Row] | None) -> None:
     st.subheader("Row by row", anchor=False)
-    options = [EVERYTHING, *([MINE] if own else []), *report.summary]
+    options = [EVERYTHING, *([MINE] if own is not None else []), *report.summary]
     if st.session_state.get(SHOW) not in options:
         st.session_state[SHOW] = EVERYTHING
     chosen = st.selectbox(
@@ -141,11 +161,11 @@ def _rows(report: FidelityReport, own: str) -> None:
     _flags(rows)
 
 
-def _chosen(rows: Sequence[Row], chosen: str, own: str) -> list[Row]:
+def _chosen(rows: Sequence[Row], chosen: str, own: Sequence[Row] | None) -> list[Row]:
     if chosen == EVERYTHING:
         return list(rows)
     if chosen == MINE:
-        return [row for row in rows if row.measurement.file == own]
+        return list(own or ())
     return [row for row in rows if row.measurement.quantity == chosen]
 
 
@@ -197,13 +217,16 @@ def _upload(own: tuple[str, bytes] | None) -> None:
         max_upload_size=LARGEST_UPLOAD_MB,
         on_change=_uploaded,
     )
+    for reason in st.session_state.get(REFUSED, ()):
+        st.text(f"⚠ {reason}")
     if own is not None:
-        st.text(f"{own[0]} is part of the tables above.")
+        st.text(f"{own[0]} has a table of its own above, and its rows are among those listed.")
         st.button("Leave it out again", key="forget_measurements", on_click=_forget)
 
 
 def _uploaded() -> None:
     """Read the file once, when it arrives; a file that is taken back is left out again."""
+    st.session_state.pop(REFUSED, None)
     uploaded = state.widget_value(UPLOAD)
     if uploaded is None:
         _forget()
@@ -213,7 +236,10 @@ def _uploaded() -> None:
         parse_measurements(content, name)
     except InputError as error:
         st.session_state.pop(OWN, None)
-        state.notice(error.problems, "The measurements were not used")
+        reasons = [f"{name} was not used: {item.sentence()}." for item in error.problems]
+        if len(reasons) > MOST_REASONS:
+            reasons[MOST_REASONS:] = [f"And {len(reasons) - MOST_REASONS} more problems."]
+        st.session_state[REFUSED] = tuple(reasons)
         return
     st.session_state[OWN] = (name, content)
     st.session_state[SHOW] = MINE
