@@ -10,57 +10,36 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 
 from explorer.config.errors import refuse
-from explorer.config.knobs import scenario_knobs
 from explorer.config.quantity import Knob
-from explorer.config.scenario import Scenario, knob_at, legal_values
+from explorer.config.scenario import Scenario, legal_values
 from explorer.costs.arrays import Array
 from explorer.serving.evaluate import evaluate
+from explorer.serving.levers import (
+    Lever,
+    Values,
+    between,
+    changes_of,
+    distance,
+    factor,
+    lever_knob,
+    lever_now,
+    lever_paths,
+    overlapping,
+    scan,
+)
 
 Phase = Literal["prefill", "decode"]
-Values: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
 SECTIONS, ROUNDS = 65, 9
-MOST_WHOLE_VALUES = 4096
 NO_EFFECT = 1e-9
-SMALLEST_SHARE_OF_NOW = 1e-9
 PAIRED_LEVERS, PAIR_SECTIONS, PAIR_ZOOMS, PAIR_ROUNDS = 7, 25, 3, 4
 PAIR_REACH = 1e-3
 WORTH_PAIRING = 1e-3
-NOTE_OF_MEASUREMENT = "measured"
-"""Numbers with this word in their name say what was measured; moving them builds nothing."""
-
-
-@dataclass(frozen=True)
-class Lever:
-    """One knob moved alone.
-
-    Attributes:
-        path: path of the knob.
-        label: the knob's name.
-        unit: unit to show values in.
-        now: present value; a word where the scenario lets a rule choose.
-        needed: nearest value that reaches the target; None where no value does.
-        best: value of the highest rate within the knob's bounds.
-        best_rate: rate at ``best`` [tokens/s].
-    """
-
-    path: str
-    label: str
-    unit: str
-    now: float | str
-    needed: float | None
-    best: float
-    best_rate: float
-
-    @property
-    def times(self) -> float | None:
-        """Factor between the present and the needed value, at least 1; None without one."""
-        return None if self.needed is None else factor(self.now, self.needed)
 
 
 @dataclass(frozen=True)
@@ -115,13 +94,6 @@ class Solution:
         return tuple(lever for lever in self.levers if lever.needed is None)
 
 
-def factor(now: float | str, value: float) -> float | None:
-    """Return how many times larger or smaller a value is, at least 1; None for a word or zero."""
-    if isinstance(now, str) or now == value == 0:
-        return None
-    return math.inf if min(now, value) <= 0 else max(now / value, value / now)
-
-
 def rate_of(scenario: Scenario, phase: Phase) -> Array:
     """Return tokens a second of one pipeline in steady state, NaN where the plan does not fit.
 
@@ -157,16 +129,6 @@ def solve(scenario: Scenario, phase: Phase, target: float, pairs: bool = True) -
     return Solution(phase, target, rows, rate, tuple(levers), best)
 
 
-def lever_paths(scenario: Scenario) -> tuple[str, ...]:
-    """Return the numeric knobs of chip and plan; with shared placement one for both pools."""
-    plan = [path for path in scenario_knobs() if path.startswith("plan.")]
-    if scenario.plan.placement == "shared":
-        plan = [path for path in plan if path not in _SHARED_TIES.values()]
-    names = scenario.chip_document().quantities
-    hardware = [f"hardware.{name}" for name in names if NOTE_OF_MEASUREMENT not in name]
-    return (*hardware, *plan)
-
-
 def needed_terms(
     terms: Mapping[str, float], wall_seconds: float, target_seconds: float
 ) -> dict[str, float | None]:
@@ -176,9 +138,6 @@ def needed_terms(
     """
     excess = wall_seconds - target_seconds
     return {name: value - excess if value > excess else None for name, value in terms.items()}
-
-
-_SHARED_TIES = {"plan.tp_decode": "plan.tp_prefill", "plan.pp_decode": "plan.pp_prefill"}
 
 
 def _rows(scenario: Scenario, phase: Phase) -> Any:
@@ -193,16 +152,6 @@ def _order(lever: Lever) -> tuple[float, float]:
     return (math.inf if lever.needed is None else lever.times or math.inf, -lever.best_rate)
 
 
-def _distance(now: float | str, values: Values) -> Array:
-    """Return |log change| of each value, infinite to and from zero; from a word, its order."""
-    if isinstance(now, str):
-        return np.arange(values.size, dtype=np.float64)
-    if now <= 0:
-        return np.abs(values - now).astype(np.float64)
-    with np.errstate(divide="ignore"):
-        return np.abs(np.log(values / now))
-
-
 @dataclass(frozen=True)
 class _Problem:
     scenario: Scenario
@@ -212,36 +161,34 @@ class _Problem:
 
     def rates(self, changes: Mapping[str, Values], shape: tuple[int, ...]) -> Array:
         """Return rates over arrays of values, NaN where a plan does not fit."""
-        tied: dict[str, object] = dict(changes)
-        if self.scenario.plan.placement == "shared":
-            for path, other in _SHARED_TIES.items():
-                if path in changes:
-                    tied[other] = changes[path]
+        merged: dict[str, object] = {}
+        for path, values in changes.items():
+            merged |= changes_of(self.scenario, path, values)
         result: Array = np.broadcast_to(
-            rate_of(self.scenario.unchecked(tied), self.phase), shape
+            rate_of(self.scenario.unchecked(merged), self.phase), shape
         ).copy()
         return result
 
     def lever(self, path: str) -> Lever | None:
         """Return what one knob alone can do; None for one that changes nothing."""
-        knob = knob_at(self.scenario, path)
+        knob = lever_knob(self.scenario, path)
         if knob is None:
             return None
-        now = self.scenario.value(path)
-        values = _scan(self.scenario, knob, now)
+        now = lever_now(self.scenario, path)
+        values = scan(self.scenario, knob, now)
         if values.size == 0:
             return None
         rates = np.nan_to_num(self.rates({path: values}, values.shape), nan=0.0)
         if rates.max() <= self.rate * (1 + NO_EFFECT):
             return None
-        distance = _distance(now, values)
+        away = distance(now, values)
         top = np.flatnonzero(rates >= rates.max() * (1 - NO_EFFECT))
-        best = int(top[distance[top].argmin()])
+        best = int(top[away[top].argmin()])
         needed = None
         reaching = np.flatnonzero(rates >= self.target)
         if reaching.size:
-            nearest = int(reaching[distance[reaching].argmin()])
-            needed = self._refined(knob, now, values, nearest)
+            nearest = int(reaching[away[reaching].argmin()])
+            needed = self._refined(path, knob, now, values, nearest)
         return Lever(
             path,
             knob.label,
@@ -252,15 +199,17 @@ class _Problem:
             float(rates[best]),
         )
 
-    def _refined(self, knob: Knob, now: float | str, values: Values, index: int) -> float:
+    def _refined(
+        self, path: str, knob: Knob, now: float | str, values: Values, index: int
+    ) -> float:
         """Return the value nearest to now within the bracket that ends at a reaching value."""
         reaching: float = values[index].item()
         if isinstance(now, str) or knob.scale in ("powers_of_two", "divisors"):
             return reaching
         failing: float = values[index + (1 if reaching < now else -1)].item()
         for _ in range(ROUNDS):
-            cuts = _between(failing, reaching, SECTIONS, knob.whole)
-            rates = self.rates({knob.path: cuts}, cuts.shape)
+            cuts = between(failing, reaching, SECTIONS, knob.whole)
+            rates = self.rates({path: cuts}, cuts.shape)
             first = int(np.flatnonzero(rates >= self.target)[0])
             reaching, failing = cuts[first].item(), cuts[max(first - 1, 0)].item()
             if knob.whole and abs(reaching - failing) <= 1:
@@ -275,7 +224,7 @@ class _Problem:
         for index, one in enumerate(usable):
             for other in usable[index + 1 :]:
                 first, second = (other, one) if self._whole(other) else (one, other)
-                if self._whole(second):
+                if self._whole(second) or overlapping(first.path, second.path):
                     continue
                 pair = self._pair(first, second)
                 if pair is not None and _worthwhile(pair):
@@ -283,7 +232,7 @@ class _Problem:
         return tuple(sorted(found, key=lambda pair: pair.cost))
 
     def _whole(self, lever: Lever) -> bool:
-        knob = knob_at(self.scenario, lever.path)
+        knob = lever_knob(self.scenario, lever.path)
         return knob is not None and knob.whole
 
     def _pair(self, first: Lever, second: Lever) -> Pair | None:
@@ -291,12 +240,12 @@ class _Problem:
         start, end = float(first.now), _end(first)
         best: tuple[float, float, float] | None = None
         for _ in range(1 if whole else PAIR_ZOOMS):
-            ones = _between(start, end, PAIR_SECTIONS, whole)
+            ones = between(start, end, PAIR_SECTIONS, whole)
             if whole:
                 legal = legal_values(self.scenario, first.path)
                 ones = ones[np.isin(ones, legal)] if legal else ones
             others = self._partners(first.path, ones, second)
-            costs = _distance(float(first.now), ones) + np.abs(np.log(others / float(second.now)))
+            costs = distance(float(first.now), ones) + np.abs(np.log(others / float(second.now)))
             if np.isnan(costs).all():
                 return None
             index = int(np.nanargmin(costs))
@@ -340,42 +289,3 @@ def _worthwhile(pair: Pair) -> bool:
     )
     moved = all(item is not None and item > 1 + WORTH_PAIRING for item in both)
     return moved and pair.cost < alone * (1 - WORTH_PAIRING)
-
-
-def _between(start: float, end: float, count: int, whole: bool) -> Values:
-    """Return values from start to end, both included, in this order."""
-    if whole:
-        whole_cuts = np.unique(np.linspace(start, end, count).round().astype(np.int64))
-        return whole_cuts if start <= end else whole_cuts[::-1]
-    spread = np.geomspace if start > 0 and end > 0 else np.linspace
-    cuts = spread(start, end, count)
-    cuts[0], cuts[-1] = start, end
-    return cuts
-
-
-def _scan(scenario: Scenario, knob: Knob, now: object) -> Values:
-    """Return ascending values over a knob's whole range, the present one among them."""
-    legal = legal_values(scenario, knob.path)
-    if legal:
-        return np.asarray(legal, dtype=np.int64)
-    low, high = float(knob.minimum), float(knob.maximum)
-    if knob.scale == "powers_of_two":
-        powers = 2 ** np.arange(0, int(math.log2(high)) + 1)
-        return _with(powers[powers >= low].astype(np.int64), now)
-    if knob.whole:
-        if high - low < MOST_WHOLE_VALUES:
-            return np.arange(int(low), int(high) + 1, dtype=np.int64)
-        spread = np.geomspace(max(low, 1), high, MOST_WHOLE_VALUES).round()
-        return _with(np.unique(spread.astype(np.int64)), now)
-    if low <= 0:
-        spread = np.geomspace(SMALLEST_SHARE_OF_NOW * high, high, SECTIONS)
-        return _with(np.concatenate([[0.0], spread]), now)
-    spread = np.geomspace(low, high, SECTIONS)
-    spread[0], spread[-1] = low, high
-    return _with(spread, now)
-
-
-def _with(values: Values, now: object) -> Values:
-    if isinstance(now, bool) or not isinstance(now, int | float):
-        return values
-    return np.unique(np.append(values, np.asarray(now, dtype=values.dtype)))
