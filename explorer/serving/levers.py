@@ -81,7 +81,12 @@ def group_paths(scenario: Scenario) -> dict[str, tuple[str, ...]]:
         if quantity.unit == "s" and float(scenario.value(f"hardware.{name}")) > 0:
             first = f"hardware.{name.partition('_')[0]}_*"
             groups.setdefault(first, []).append(f"hardware.{name}")
-    return {name: tuple(paths) for name, paths in groups.items() if len(paths) > 1}
+    scaled = {f"hardware.{name.partition('_')[0]}_*" for name in chip.quantities if _scales(name)}
+    return {
+        name: tuple(paths)
+        for name, paths in groups.items()
+        if len(paths) > 1 and name not in scaled
+    }
 
 
 def changes_of(scenario: Scenario, path: str, value: Any) -> dict[str, Any]:
@@ -152,11 +157,18 @@ def distance(now: float | str, values: Values) -> Array:
 
 
 def overlapping(first: str, second: str) -> bool:
-    """Return whether one lever is part of the other."""
-    return any(
-        one.endswith("*") and other.startswith(one[:-1])
-        for one, other in ((first, second), (second, first))
-    )
+    """Return whether one lever scales the other: a group, or a factor of the chip's own."""
+
+    def part_of(one: str, other: str) -> bool:
+        whole = one.endswith("*") or _scales(one)
+        return whole and other.startswith(one.partition("_")[0] + "_")
+
+    return part_of(first, second) or part_of(second, first)
+
+
+def _scales(name: str) -> bool:
+    """Return whether a number of the chip is itself a factor on others of its first word."""
+    return name.endswith("_time_factor")
 
 
 def _group_knob(scenario: Scenario, paths: tuple[str, ...]) -> Knob:

@@ -37,7 +37,7 @@ Phase = Literal["prefill", "decode"]
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
 SECTIONS, ROUNDS = 65, 9
 NO_EFFECT = 1e-9
-PAIRED_LEVERS, PAIR_SECTIONS, PAIR_ZOOMS, PAIR_ROUNDS = 7, 25, 3, 4
+PAIRED_LEVERS, PAIR_SECTIONS, PAIR_ZOOMS, PAIR_ROUNDS = 6, 25, 3, 3
 PAIR_REACH = 1e-3
 WORTH_PAIRING = 1e-3
 
