@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from explorer.ui import explore, fidelity, inside, search, share, slices, state
+from explorer.ui import attribution, explore, fidelity, inside, search, share, slices, state
 from explorer.ui.sidebar import sidebar
 
 
@@ -18,6 +18,7 @@ def main() -> None:
             st.Page(search.page, title="Search", url_path="search"),
             st.Page(inside.page, title="Mechanisms", url_path="inside"),
             st.Page(slices.page, title="Slices", url_path="slices"),
+            st.Page(attribution.page, title="Attribution", url_path="attribution"),
             st.Page(fidelity.page, title="Fidelity", url_path="fidelity"),
             st.Page(share.page, title="Share", url_path="share"),
         ],

@@ -5,17 +5,26 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explorer.plots.attribution import (
+    FINE,
+    crossings,
+    grid,
+    overlapped_profile,
+    synced_profile,
+)
+from explorer.plots.replay import host_scopes, replay_window
 from explorer.serving.evaluate import evaluate
 from explorer.ui.slices import answer, measured_passes
 from tests.scenarios import ASCEND, PRESETS, scenario
 
 
 def page_app(module: str) -> None:
-    import importlib
+    # The function is run as a script of its own, so that its imports stand in it.
+    import importlib  # noqa: PLC0415
 
-    import streamlit as st
+    import streamlit as st  # noqa: PLC0415
 
-    from explorer.ui import state
+    from explorer.ui import state  # noqa: PLC0415
 
     st.set_page_config(layout="wide")
     state.start()
@@ -80,6 +89,56 @@ def test_measured_points_are_the_sweep_with_its_spread() -> None:
         {"plan__pp_prefill": "3", "plan__pp_decode": "3"},
     ],
 )
-@pytest.mark.parametrize("module", ["slices"])
+@pytest.mark.parametrize("module", ["slices", "attribution"])
 def test_odd_scenarios_are_told_and_never_crash(module: str, parameters: dict[str, str]) -> None:
     opened(module, ASCEND, **parameters)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_attribution_page_opens_on_every_preset(preset: str) -> None:
+    app = opened("attribution", preset)
+    text = text_of(app)
+    assert "Of a prefill pass of" in text
+    assert "What would it take?" in [item.value for item in app.subheader]
+    if preset == ASCEND:
+        assert "gated-delta recurrence" in text
+        assert "would have to fall from 2.201 s to **0.469 s**, **4.69 times**" in text
+        assert "Synced against overlapped" in text
+        assert "2.77 s of scopes in a 1.25 s wall (2.22 times)" in text
+        assert "**More slices** gains nothing" in text
+        assert "**A cheaper collective** cannot reach it alone" in text
+    else:
+        assert "are the Ascend 910A's" in text
+
+
+def test_the_overlapped_view_and_a_decode_target() -> None:
+    app = opened("attribution", ASCEND)
+    app.button_group(key="attribution:view").set_value("As it runs").run()
+    assert not app.exception
+    app.button_group(key="target:phase").set_value("decode").run()
+    assert not app.exception
+    assert "of decode for 1 request" in text_of(app)
+
+
+def test_shares_add_up_and_the_recurrence_passes_the_all_reduces() -> None:
+    s = scenario(ASCEND)
+    for profile in (overlapped_profile(s, grid()), synced_profile(s, grid())):
+        assert profile is not None
+        total = sum(profile.share(name) for name in profile.seconds)
+        assert total == pytest.approx(1.0)
+    fine = synced_profile(s, grid(FINE))
+    assert fine is not None
+    pairs = [(item.larger, item.smaller) for item in crossings(fine)]
+    assert ("gated_delta", "tp_all_reduce") in pairs
+
+
+def test_the_replay_has_the_wall_and_nested_spans_count_three_times() -> None:
+    s = scenario(ASCEND)
+    window = replay_window(s, 4, 4)
+    assert window is not None
+    assert window.seconds == pytest.approx(float(evaluate(s).prefill_stage.seconds))
+    assert 0 < len(window.events) <= 190
+    scopes = host_scopes(s)
+    assert scopes is not None
+    assert scopes.operators == pytest.approx(scopes.layers)
+    assert scopes.layers == pytest.approx(scopes.whole)

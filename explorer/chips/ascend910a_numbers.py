@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from explorer.costs.arrays import ZERO, Array
 
 BROADCAST_ROWS, RANK1_UPDATE = "broadcast_rows", "rank1_update"
+RECURRENCE_GROUPS = (
+    "recurrence_broadcast_rows_seconds_per_row_layer",
+    "recurrence_rank1_update_seconds_per_row_layer",
+    "recurrence_rest_seconds_per_row_layer",
+)
+"""Numbers whose sum, times the factor, is the recurrence of a row in a layer."""
 KEPT_GROUPS = {
     "whole": (True, True),
     "without_broadcast_rows": (False, True),

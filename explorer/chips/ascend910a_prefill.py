@@ -279,14 +279,14 @@ class PrefillPass:
                 ("projection_seconds_per_row_layer",),
                 weights + layers * payload,
                 rows * weights / work.inputs.weight_bytes,
-                busy_seconds=total(worked),
+                busy_seconds=np.maximum(total(worked), total(gemms)),
             ),
             work.term(
                 "collectives_fixed",
                 total(fixed),
                 Bound.COLLECTIVE,
                 ("collective_fixed_seconds",),
-                busy_seconds=calls * self._all_reduce[0],
+                busy_seconds=np.maximum(calls * self._all_reduce[0], total(fixed)),
             ),
             work.term(
                 "all_reduce_bytes",
@@ -294,6 +294,6 @@ class PrefillPass:
                 Bound.COLLECTIVE,
                 ("link_bandwidth_bytes_per_second",),
                 reduces * all_reduce_rank_bytes(payload, work.tp),
-                busy_seconds=reduces * self._all_reduce[1],
+                busy_seconds=np.maximum(reduces * self._all_reduce[1], total(wire)),
             ),
         )

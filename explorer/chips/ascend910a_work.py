@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from explorer.chips.ascend910a_numbers import Ascend910aNumbers
+from explorer.chips.ascend910a_numbers import RECURRENCE_GROUPS, Ascend910aNumbers
 from explorer.chips.inputs import Inputs, Kinds
 from explorer.config.model import LayerKind
 from explorer.costs.arrays import ONE, ZERO, Array, Codes, total
@@ -19,12 +19,7 @@ from explorer.costs.transfer import message_seconds
 
 ALL_REDUCES_PER_LAYER = 2
 """One after the attention output and one after the MLP, both row-parallel (section 1)."""
-RECURRENCE_NUMBERS = (
-    "recurrence_broadcast_rows_seconds_per_row_layer",
-    "recurrence_rank1_update_seconds_per_row_layer",
-    "recurrence_rest_seconds_per_row_layer",
-    "recurrence_time_factor",
-)
+RECURRENCE_NUMBERS = (*RECURRENCE_GROUPS, "recurrence_time_factor")
 
 
 @dataclass(frozen=True)

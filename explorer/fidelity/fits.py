@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 
+from explorer.chips.ascend910a_numbers import RECURRENCE_GROUPS
 from explorer.chips.ascend910a_synced import GATED_DELTA
 from explorer.chips.mt3000 import Mt3000
 from explorer.config.chip import Chip
@@ -27,11 +28,6 @@ from explorer.serving.evaluate import evaluate
 
 FUSED_METHODS = ("mt", "flash")
 SECTIONS = ("section 3", "section 4")
-RECURRENCE_NUMBERS = (
-    "recurrence_broadcast_rows_seconds_per_row_layer",
-    "recurrence_rank1_update_seconds_per_row_layer",
-    "recurrence_rest_seconds_per_row_layer",
-)
 FACTORS = (0.4, 0.6, 0.8, 1.0, 1.25, 1.6)
 
 
@@ -88,11 +84,10 @@ def fit_specs() -> tuple[FitSpec, ...]:
         FitSpec(
             "recurrence groups",
             "ascend910a",
-            _around(ascend, *RECURRENCE_NUMBERS),
+            _around(ascend, *RECURRENCE_GROUPS),
             _is_recurrence,
             ("rows",),
             _recurrence_seconds,
-            held={"rows": RECURRENCE_NUMBERS[:-1]},
         ),
         FitSpec(
             "decode steps",
@@ -225,7 +220,11 @@ def _prefill_rate(rows: Sequence[Measurement], values: Values) -> Array:
 def _recurrence_seconds(rows: Sequence[Measurement], values: Values) -> Array:
     def seconds(part: Sequence[Measurement], ablated: str) -> Array:
         tokens = _numbers(part, "rows").astype(np.int64)
-        changes = {"workload.prompt_tokens": tokens, "kernel.recurrence": ABLATIONS[ablated]}
+        word = ABLATIONS[ablated]
+        changes: dict[str, AnyArray | str] = {
+            "workload.prompt_tokens": tokens,
+            "kernel.recurrence": word,
+        }
         stage = evaluate(_scenario(part, values, changes)).prefill_stage
         return next(term.seconds for term in stage.terms if term.name == GATED_DELTA)
 
