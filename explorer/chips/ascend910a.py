@@ -6,13 +6,19 @@ Source of the structure and of the numbers: Ascend TP Collective Overlap, sectio
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from explorer.chips.ascend910a_decode import decode_stage
+from explorer.chips.ascend910a_deploy import deployment
 from explorer.chips.ascend910a_numbers import Ascend910aNumbers
 from explorer.chips.ascend910a_prefill import PrefillPass
-from explorer.chips.ascend910a_synced import SyncedProfile
+from explorer.chips.ascend910a_synced import (
+    CollectivePrice,
+    SyncedProfile,
+    collective_prices,
+)
 from explorer.chips.ascend910a_work import ALL_REDUCES_PER_LAYER, Work
 from explorer.chips.inputs import Inputs, Kinds, kinds_reader, read_numbers
 from explorer.chips.machine import Capacity, Link, Roof
@@ -117,6 +123,14 @@ class Ascend910a:
         setting = plan.max_slices if isinstance(plan.slices, str) else plan.slices
         return {"QWEN_COMM_OVERLAP_SLICES": str(max(int(setting), 1))}
 
+    def deployment(self) -> dict[str, Any]:
+        """Return TP world, the slice rule's constants and one launch line a rank (section 8).
+
+        Raises:
+            TypeError: when the scenario holds arrays.
+        """
+        return deployment(self.inputs, self.numbers, self.environment(), int(self.slices()))
+
     def notes(self) -> tuple[str, ...]:
         """Return where the scenario leaves the report's measurements."""
         n, i = self.numbers, self.inputs
@@ -136,3 +150,13 @@ class Ascend910a:
         if np.any((i.tp_prefill != n.measured_tp) | (i.tp_decode != n.measured_tp)):
             notes.append(f"Only {n.measured_tp:.0f} cards were measured: other TP is extrapolated.")
         return tuple(notes)
+
+    @property
+    def collective_prices(self) -> tuple[CollectivePrice, ...]:
+        """One all-reduce of this prefill pass by each of the report's routes (sections 2, 5.3, 6).
+
+        They disagree on the fixed term by up to 4.6 times; the report leaves that open.
+        """
+        i = self.inputs
+        payload = self.prefill_rows * i.model.hidden_size * i.compute_bytes
+        return collective_prices(self.numbers, payload, i.tp_prefill)

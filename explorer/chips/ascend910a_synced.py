@@ -91,3 +91,35 @@ def all_reduce_by(
         STANDALONE: (n.collective_fixed_seconds, n.probe_bytes_per_second),
     }[route]
     return marginal_all_reduce_seconds(payload_bytes, tp, fixed, rate, n.measured_tp)
+
+
+ROUTES = {
+    ENGINE: "two-point fit of the device-synced profile (section 5.3): issue and device in line",
+    SWEEP: "extra collectives of 512-row passes (section 2): bound by host issue",
+    STANDALONE: "standalone probe (section 6): what the device pays in the timeline",
+}
+
+
+@dataclass(frozen=True)
+class CollectivePrice:
+    """Price of one all-reduce by one route [s], and what that route measures."""
+
+    route: str
+    meaning: str
+    fixed_seconds: Array
+    byte_seconds: Array
+
+    @property
+    def seconds(self) -> Array:
+        """Fixed and byte term."""
+        return self.fixed_seconds + self.byte_seconds
+
+
+def collective_prices(
+    numbers: Ascend910aNumbers, payload_bytes: Array, tp: Array
+) -> tuple[CollectivePrice, ...]:
+    """Return the price of one all-reduce by every route, side by side."""
+    return tuple(
+        CollectivePrice(route, meaning, *all_reduce_by(route, numbers, payload_bytes, tp))
+        for route, meaning in ROUTES.items()
+    )
