@@ -108,6 +108,16 @@ def synced_profile(scenario: Scenario, rows: Codes) -> Profile | None:
     return Profile(rows, seconds, np.broadcast_to(found.stack_seconds, rows.shape))
 
 
+def synced_and_running(scenario: Scenario) -> tuple[float, float] | None:
+    """Return the serial pass's wall at the scenario's rows: device-synced, and as it runs [s]."""
+    evaluation = evaluate(scenario.replacing({"plan.slices": 1}))
+    machine = evaluation.machine
+    if not isinstance(machine, Ascend910a):
+        return None
+    synced = machine.synced_profile(evaluation.prefill_shares[0]).wall_seconds
+    return float(synced), float(evaluation.prefill_stage.seconds)
+
+
 def crossings(profile: Profile) -> tuple[Crossing, ...]:
     """Return where the largest phases overtake one another, in order of rows.
 

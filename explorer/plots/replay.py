@@ -11,7 +11,7 @@ from explorer.chips.ascend910a import Ascend910a
 from explorer.config.scenario import Scenario
 from explorer.config.units import human
 from explorer.costs.timeline import COMPUTE, HOST, LANES, LINK, SETUP, Event
-from explorer.plots.style import BLUE, GREEN, RED, SKY, base_figure
+from explorer.plots.style import BLUE, GREEN, GREY, ORANGE, PINK, RED, base_figure
 from explorer.serving.evaluate import evaluate
 
 LANE_WORDS = {
@@ -20,7 +20,21 @@ LANE_WORDS = {
     SETUP: "all-reduce, fixed part",
     LINK: "all-reduce, bytes",
 }
-LANE_COLOURS = {HOST: RED, COMPUTE: BLUE, SETUP: GREEN, LINK: SKY}
+KIND_COLOURS = {
+    "host issue": ORANGE,
+    "recurrence": RED,
+    "full attention": PINK,
+    "projections": BLUE,
+    "norms and rest": GREY,
+    "all-reduces": GREEN,
+}
+"""Colours as on the chart of shares."""
+KIND_OF_OPERATOR = {
+    "gated_delta": "recurrence",
+    "full_attention": "full attention",
+    "norm": "norms and rest",
+    "other": "norms and rest",
+}
 MOST_EVENTS = 190
 
 
@@ -75,17 +89,18 @@ def host_scopes(scenario: Scenario) -> Scopes | None:
 
 def replay_figure(window: Window) -> go.Figure:
     """Draw the events as bars on four lanes."""
-    figure = base_figure(260, "replay")
-    for lane in LANES:
-        events = [event for event in window.events if event.lane == lane]
+    figure = base_figure(290, "replay")
+    for kind, colour in KIND_COLOURS.items():
+        events = [event for event in window.events if _kind(event) == kind]
+        if not events:
+            continue
         figure.add_bar(
-            y=[LANE_WORDS[lane]] * len(events),
+            y=[LANE_WORDS[event.lane] for event in events],
             x=[event.end - event.start for event in events],
             base=[event.start for event in events],
             orientation="h",
-            name=LANE_WORDS[lane],
-            showlegend=False,
-            marker={"color": LANE_COLOURS[lane], "line": {"width": 0.5, "color": "white"}},
+            name=kind,
+            marker={"color": colour, "line": {"width": 0}},
             text=[_told(event) for event in events],
             textposition="none",
             hovertemplate="%{text}<extra></extra>",
@@ -99,6 +114,12 @@ def replay_figure(window: Window) -> go.Figure:
         title=None,
     )
     return figure
+
+
+def _kind(event: Event) -> str:
+    if event.lane == COMPUTE:
+        return KIND_OF_OPERATOR.get(event.what, "projections")
+    return "host issue" if event.lane == HOST else "all-reduces"
 
 
 def _told(event: Event) -> str:

@@ -16,6 +16,7 @@ from explorer.plots.style import BLUE, GREEN, ORANGE, PINK, RED, base_figure
 from explorer.serving.slice_study import CONSTANT, SliceStudy, slice_study
 
 SHORTEST, LONGEST, POINTS = 256, 8192, 31
+STEPS = (2, 4, 8)
 DRAWN = {1: BLUE, 2: ORANGE, 4: GREEN, 8: PINK}
 TICKS = (256, 512, 1024, 2048, 4096, 8192)
 NEAR = 1.04
@@ -35,9 +36,12 @@ class MeasuredPass(NamedTuple):
 
 
 def map_study(scenario: Scenario) -> SliceStudy:
-    """Return the passes that both figures draw."""
-    rows = np.unique(np.geomspace(SHORTEST, LONGEST, POINTS).round().astype(np.int64))
-    return slice_study(scenario, rows.tolist())
+    """Return the passes that both figures draw, also just before and at each count's first rows."""
+    spread = np.geomspace(SHORTEST, LONGEST, POINTS).round().astype(np.int64)
+    least = int(scenario.value("hardware.serial_below_rows_per_slice"))
+    steps = [count * rows for rows in (least, scenario.plan.min_rows_per_slice) for count in STEPS]
+    edges = [row for step in steps for row in (step - 1, step) if SHORTEST <= row <= LONGEST]
+    return slice_study(scenario, np.unique([*spread, *edges]).tolist())
 
 
 def rate_figure(study: SliceStudy, measured: Sequence[MeasuredPass]) -> go.Figure:

@@ -20,6 +20,7 @@ from explorer.plots.attribution import (
     crossings,
     grid,
     overlapped_profile,
+    synced_and_running,
     synced_profile,
 )
 from explorer.plots.replay import host_scopes, replay_figure, replay_window
@@ -145,7 +146,7 @@ def crossing_sentence(profile: Profile) -> str:
         ends.append(f"at {rows} the {PHASE_WORDS[name]} ({share} %)")
     met = [item for item in crossings(profile) if not _minor(item)]
     told = "; ".join(
-        f"{PHASE_WORDS[item.larger]} pass {PHASE_WORDS[item.smaller]} near {item.rows:,} rows"
+        f"{PHASE_WORDS[item.larger]} above {PHASE_WORDS[item.smaller]} from {item.rows:,} rows"
         for item in met[:MOST_CROSSINGS]
     )
     tail = f" Crossings: {told}." if told else " No two of the large phases cross between."
@@ -158,21 +159,17 @@ def _minor(crossing: Crossing) -> bool:
 
 def synced_sentence(scenario: Scenario) -> str:
     """Return by how much a device-synced pass is longer than the same serial pass as it runs."""
-    one = scenario.replacing({"plan.micro_batch_prefill": 1, "plan.slices": 1})
-    evaluation = evaluate(one)
-    rows = grid()
-    synced = synced_profile(one, rows)
-    serial = evaluate(one.replacing({"workload.prompt_tokens": rows})).prefill_stage.seconds
-    if synced is None:
+    walls = synced_and_running(scenario)
+    if walls is None:
         return ""
-    excess = synced.whole - serial
-    at = int((abs(rows - int(evaluation.inputs.prompt_tokens))).argmin())
+    synced, running = walls
+    rows = float(scenario.plan.micro_batch_prefill * scenario.workload.prompt_tokens)
     return (
-        f"**Synced against overlapped.** At {human(float(rows[at]), 'rows')} the stack takes "
-        f"{human(float(synced.whole[at]), 's')} when every scope drains the device; the whole "
-        f"serial pass as it runs takes {human(float(serial[at]), 's')}: "
-        f"{human(float(excess[at]), 's')} of the profile is issue and drain that the running pass "
-        "hides. The profile's slopes hold for the running pass, its fixed terms do not."
+        f"**Synced against running.** At {human(rows, 'rows')} the serial pass takes "
+        f"{human(synced, 's')} when every scope drains the device, and {human(running, 's')} as "
+        f"it runs: {human(synced - running, 's')} of the profile is issue and drain that the "
+        "running pass hides. The profile's slopes hold for the running pass, its fixed terms "
+        "do not."
     )
 
 

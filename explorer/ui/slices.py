@@ -69,7 +69,7 @@ def page() -> None:
     )
     st.caption(
         "The rule's ceiling and least rows a slice are the sliders under All-reduce slices. "
-        f"Losses above 10 % leave the picture: always {CONSTANT} slices doubles a pass of 512 rows."
+        "Losses above 10 % leave the picture."
     )
 
 
@@ -198,9 +198,11 @@ def measured_passes(scenario: Scenario) -> tuple[MeasuredPass, ...]:
 def _table(scenario: Scenario, measured: Sequence[MeasuredPass]) -> None:
     study = slice_study(scenario, TABLE_ROWS)
     rule, constant = study.loss(study.rule), study.loss(CONSTANT)
+    least = float(scenario.value("hardware.serial_below_rows_per_slice"))
     rows = []
     for i, length in enumerate(study.rows):
         points = [point for point in measured if point.rows == length]
+        ran = {p.slices: 1 if p.rows / p.slices < least else p.slices for p in points}
         found = max(points, key=lambda point: point.rate) if points else None
         rows.append(
             {
@@ -208,7 +210,7 @@ def _table(scenario: Scenario, measured: Sequence[MeasuredPass]) -> None:
                 "best": str(study.best[i]),
                 "best measured": "–"
                 if found is None
-                else f"{found.slices} of {', '.join(str(p.slices) for p in points)}",
+                else f"{ran[found.slices]} of {', '.join(map(str, sorted(set(ran.values()))))}",
                 "rule": str(study.rule[i]),
                 "rule loses": f"{100 * rule[i]:.1f} %",
                 f"always {CONSTANT} loses": f"{100 * constant[i]:.1f} %",

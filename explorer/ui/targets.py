@@ -96,7 +96,7 @@ def lead_sentence(solution: Solution) -> str:
     first = solution.alone[0]
     others = len(solution.alone) - 1
     more = f" {others} more can do it alone." if others else ""
-    times = "" if first.times is None else f", {significant(first.times)} times"
+    times = "" if first.times is None else f", a change of {significant(first.times)} times"
     return (
         f"{wall} The least change is **{plain(first.label)}**: from {shown(first, first.now)} to "
         f"{shown(first, first.needed)}{times}.{more}"
@@ -167,7 +167,11 @@ def _pairs(solution: Solution) -> None:
         tail = f" than {plain(alone[0].label)} alone" if alone else " that reaches it"
         st.markdown(f"No pair of the nearest numbers is cheaper{tail}.")
         return
-    st.markdown("**Two together**, the least product of both factors first:")
+    least = solution.alone[0] if solution.alone else None
+    tail = ""
+    if least is not None and (least.times or 0.0) <= solution.pairs[0].cost:
+        tail = f"; none changes less than {plain(least.label)} alone"
+    st.markdown(f"**Two together**, the least product of both factors first{tail}:")
     st.table(
         pd.DataFrame(
             [
@@ -231,4 +235,5 @@ def show_findings(solution: Solution) -> None:
     """List the findings, where there are any."""
     found = findings(solution)
     if found:
+        st.markdown("**What this rules out, for the present sliders**")
         st.markdown("\n".join(f"- {sentence}" for sentence in found))
