@@ -15,6 +15,7 @@ from explorer.chips.ascend910a import Ascend910a
 from explorer.chips.ascend910a_numbers import RECURRENCE_GROUPS
 from explorer.chips.ascend910a_synced import (
     ALL_REDUCE,
+    ENGINE,
     FULL_ATTENTION,
     GATED_DELTA,
     NORMS,
@@ -166,7 +167,7 @@ def profile_table(rows: Sequence[Measurement]) -> ProfileTable | None:
 
 
 def left_out_phases(rows: Sequence[Measurement]) -> dict[tuple[str, str], float]:
-    """Return each phase row predicted from the other lengths only [s], by file and id.
+    """Return phases and engine all-reduces predicted from the other lengths [s], by file and id.
 
     With one of three lengths left out full attention is a line; small phases cannot be extrapolated
     from two points, their errors cancel in the stack.
@@ -174,11 +175,19 @@ def left_out_phases(rows: Sequence[Measurement]) -> dict[tuple[str, str], float]
     table = profile_table(rows)
     if table is None or len(table.lengths) <= FEWEST_LENGTHS:
         return {}
+    width = table.base.model_shape().hidden_size * FP16_BYTES
+    calls = 2 * table.base.model_shape().layers + 1
     result = {}
     for row in rows:
-        if row.quantity == "phase_time" and predict(row).prediction is not None:
-            length = int(row.conditions["rows"])
-            others = [other for other in table.lengths if other != length]
-            phases = table.phases(others, length)
-            result[row.file, row.id] = phases[row.conditions["phase"]]
+        if predict(row).prediction is None:
+            continue
+        if row.quantity == "phase_time":
+            length, phase, share = int(row.conditions["rows"]), row.conditions["phase"], 1
+        elif row.quantity == "all_reduce_time" and row.conditions.get("where") == ENGINE:
+            length, phase, share = int(row.conditions["bytes"]) // width, ALL_REDUCE, calls
+        else:
+            continue
+        others = [other for other in table.lengths if other != length]
+        if len(others) < len(table.lengths):
+            result[row.file, row.id] = table.phases(others, length)[phase] / share
     return result
