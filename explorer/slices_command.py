@@ -10,10 +10,9 @@ from explorer.config.errors import InputError, Problem, refuse, shown
 from explorer.config.knobs import scenario_knobs
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
-from explorer.serving.slice_study import CONSTANT, SliceStudy, slice_study
+from explorer.serving.slice_study import CONSTANT, SliceStudy, require_slicing, slice_study
 
 SLICES_SCHEMA = "explorer.slices/1"
-FAMILY = "ascend910a"
 WHOLE = re.compile(r"[0-9]{1,9}")
 MOST_ROW_COUNTS = 64
 ROWS_PATH = "workload.prompt_tokens"
@@ -40,14 +39,6 @@ def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any]
     study = slice_study(scenario, rows)
     document = slices_document(study)
     return document, slices_text(study, document["notes"])
-
-
-def require_slicing(scenario: Scenario) -> None:
-    """Raise InputError, in one sentence, for a chip whose all-reduces are not sliced."""
-    chip = scenario.chip_document()
-    if chip.family != FAMILY:
-        accepted = "does not slice its all-reduces; expected a scenario of the Ascend 910A"
-        raise refuse("chip", chip.name, accepted)
 
 
 def parse_rows(text: str) -> tuple[int, ...]:

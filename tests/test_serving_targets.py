@@ -9,7 +9,7 @@ from explorer.config.errors import InputError
 from explorer.config.scenario import knob_at
 from explorer.fidelity.measurements import shipped_measurements
 from explorer.serving.evaluate import evaluate
-from explorer.serving.levers import changes_of, factor, lever_paths
+from explorer.serving.levers import changes_of, factor, lever_paths, overlapping
 from explorer.serving.targets import PHASES, needed_terms, rate_of, solve
 from tests.scenarios import ASCEND, PRESETS, scenario
 
@@ -141,3 +141,17 @@ def test_a_factor_is_at_least_one_either_way():
     assert factor(2.0, 8.0) == factor(8.0, 2.0) == 4.0
     assert factor(2.0, 0.0) == math.inf
     assert factor("rule", 3.0) is None
+
+
+def test_times_of_one_mechanism_move_together_unless_the_chip_has_a_factor_of_its_own():
+    s = scenario()
+    assert "hardware.hthreads_*" in lever_paths(s)
+    changes = changes_of(s, "hardware.hthreads_*", 0.5)
+    assert len(changes) == 2
+    assert all(value == pytest.approx(float(s.value(path)) / 2) for path, value in changes.items())
+    ascend = lever_paths(scenario(ASCEND))
+    assert "hardware.host_*" in ascend
+    assert "hardware.recurrence_time_factor" in ascend
+    assert "hardware.recurrence_*" not in ascend
+    assert overlapping("hardware.recurrence_time_factor", "hardware.recurrence_rest_x")
+    assert not overlapping("hardware.host_*", "hardware.recurrence_time_factor")

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from explorer.config.errors import refuse
 from explorer.config.numbers import as_float_array
 from explorer.config.scenario import Scenario
 from explorer.costs.arrays import Array, Codes
 from explorer.costs.overlap import effective_slices, slices_by_rule
 from explorer.serving.evaluate import Evaluation, evaluate
 
+FAMILY = "ascend910a"
 COUNTS = (1, 2, 3, 4, 5, 6, 7, 8)
 CONSTANT = 4
 """The count that the engine used for every length before it had a rule (section 3)."""
@@ -58,6 +60,14 @@ class SliceStudy:
     def loss(self, counts: Codes | int) -> Array:
         """Return how much longer than the best a count takes, as a fraction."""
         return self.seconds_at(counts) / self.seconds_at(self.best) - 1
+
+
+def require_slicing(scenario: Scenario) -> None:
+    """Raise InputError, in one sentence, for a chip whose all-reduces are not sliced."""
+    chip = scenario.chip_document()
+    if chip.family != FAMILY:
+        accepted = "does not slice its all-reduces; expected a scenario of the Ascend 910A"
+        raise refuse("chip", chip.name, accepted)
 
 
 def slice_study(scenario: Scenario, rows: Sequence[int]) -> SliceStudy:

@@ -14,8 +14,7 @@ from explorer.costs.terms import Stage
 from explorer.fidelity.measurements import shipped_measurements
 from explorer.plots.slices_map import MeasuredPass, loss_figure, map_study, rate_figure
 from explorer.serving.evaluate import evaluate
-from explorer.serving.slice_study import CONSTANT, COUNTS, best_spans, slice_study
-from explorer.slices_command import require_slicing
+from explorer.serving.slice_study import CONSTANT, COUNTS, best_spans, require_slicing, slice_study
 from explorer.ui import state
 from explorer.ui.text import plain
 

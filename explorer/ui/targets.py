@@ -143,11 +143,10 @@ def _rows(levers: Sequence[Lever]) -> pd.DataFrame:
             {
                 "number": plain(lever.label),
                 "now": shown(lever, lever.now),
-                "needed": f"cannot: best reaches {significant(lever.best_rate)} tokens/s"
-                if lever.needed is None
-                else shown(lever, lever.needed),
+                "needed": "cannot" if lever.needed is None else shown(lever, lever.needed),
                 "times": "–" if lever.times is None else significant(lever.times),
-                "best within its range": shown(lever, lever.best),
+                "at its best": shown(lever, lever.best),
+                "reaches": f"{significant(lever.best_rate)} tokens/s",
             }
             for lever in levers
         ]
