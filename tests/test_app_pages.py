@@ -208,3 +208,21 @@ def test_shared_placement_ties_both_pools_and_back() -> None:
 def test_many_unknown_parameters_give_few_notices() -> None:
     app = opened(**{f"unknown{i}": "1" for i in range(300)})
     assert len(notices(app)) < 12
+
+
+def test_a_pasted_link_to_no_preset_changes_nothing() -> None:
+    app = opened(preset="mt3000-llama2-13b@1", plan__tp_decode="8")
+    app._page_hash = next(
+        page["page_script_hash"]
+        for page in app._registered_pages.values()
+        if page["url_pathname"] == "share"
+    )
+    app.run()
+    app.text_input(key="pasted").set_value("?preset=nosuch@1").run()
+    assert "nosuch" in "\n".join(notices(app))
+    assert app.session_state["scenario"].plan.tp_decode == 8
+
+
+def test_the_address_of_a_scenario_that_no_link_holds_says_so_when_reopened() -> None:
+    app = opened(**{"preset": "mt3000-llama2-13b@1", "own-document": "yes"})
+    assert "open the exported file" in "\n".join(notices(app))

@@ -109,7 +109,7 @@ def test_search_stop_and_apply_in_a_browser(page: Page, app_url: str) -> None:
     page.get_by_role("button", name="Start the search").click()
     expect(page.get_by_text("of 5,000 trials")).to_be_visible()
     expect(page.get_by_role("heading", name="Best so far, not proved")).to_be_visible()
-    page.get_by_role("button", name="Stop", exact=True).click()
+    page.get_by_role("button", name="Stop the search").click()
     expect(page.get_by_role("heading", name="Best until stopped")).to_be_visible()
 
     page.get_by_label("Trials").fill("60")
@@ -121,6 +121,7 @@ def test_search_stop_and_apply_in_a_browser(page: Page, app_url: str) -> None:
     charts_drawn(page)
     page.get_by_role("button", name="Put this plan on the sliders").click()
     settle(page)
+    assert "plan." in page.url
     page.get_by_role("link", name="Share").click()
     settle(page)
     link = page.get_by_test_id("stCode").locator("code").first.inner_text()

@@ -93,7 +93,7 @@ class Reference:
             number("attention_flash_columns"),
         )  # fmt: skip
         if method == "flash":
-            rows = number("sm_bytes") / (2 * d * block)
+            rows = min(number("attention_flash_rows"), number("sm_bytes") / (2 * d * block))
         else:
             rows = min(
                 number("attention_mt_rows"), number("attention_score_memory_bytes") / (4 * seq)

@@ -244,7 +244,8 @@ def test_a_chip_of_ones_own_has_numbers_within_their_own_range(name, value):
         "gsm_bytes", "dsps_per_cluster", "mpi_bandwidth_bytes_per_second", "gemm_block_k",
         "gemm_tile_k", "gemm_tile_n", "gemm_kernel_rows", "gemm_kernel_columns_fp16",
         "gemm_kernel_cycles_per_depth", "gemm_mixed_stream_efficiency", "broadcast_cost",
-        "attention_mt_rows", "attention_flash_columns", "attention_score_memory_bytes",
+        "attention_mt_rows", "attention_flash_columns", "attention_flash_rows",
+        "attention_score_memory_bytes",
         "peak_macs_per_second_fp16",
     ],
 )  # fmt: skip

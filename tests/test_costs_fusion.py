@@ -9,8 +9,6 @@ from explorer.config.errors import InputError
 from explorer.config.presets import load_chip
 from explorer.costs.arrays import scalar
 from explorer.costs.fusion import (
-    Capacity,
-    Unit,
     fitting_attention_rows,
     fuse_by_density,
     fuse_exhaustively,
@@ -19,8 +17,10 @@ from explorer.costs.fusion import (
     saved_by_tensor,
     unfused,
 )
-from explorer.costs.graph import Blocks, ElementBytes, Layout, Work, decoder_layer
+from explorer.costs.graph import Blocks, ElementBytes, Work
+from explorer.costs.layer import Layout, decoder_layer
 from explorer.costs.roofline import intensity_threshold
+from explorer.costs.unit import Capacity, Unit
 from tests.scenarios import model
 
 LLAMAS = ("llama2-7b", "llama2-13b", "llama-30b", "llama2-70b")

@@ -273,7 +273,7 @@ def test_a_tile_that_fits_nowhere_still_gives_a_finite_time():
 
 # Attention
 
-TILES = AttentionTiles(*floats(24, 384, 393216, 4.29e-5, 2.5e-11, 3))
+TILES = AttentionTiles(*floats(24, 384, 42, 393216, 4.29e-5, 2.5e-11, 3))
 
 
 @pytest.mark.parametrize(

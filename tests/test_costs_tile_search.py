@@ -9,18 +9,20 @@ import pytest
 from explorer.config.errors import InputError
 from explorer.costs.arrays import scalar
 from explorer.costs.gemm import GemmCluster, GemmTile, gemm_cost, row_split_cost, tile_bytes
-from explorer.costs.tile_search import (
-    Product,
+from explorer.costs.loop_orders import (
     column_split_until,
-    critical_seconds,
-    idle_dsps,
     resident_w,
-    search_tiles,
-    staircase_rows,
     w_stationary,
     without_broadcast,
     x_stationary,
     y_stationary,
+)
+from explorer.costs.tile_search import (
+    Product,
+    critical_seconds,
+    idle_dsps,
+    search_tiles,
+    staircase_rows,
 )
 
 KIB, MIB = 1024, 1024**2

@@ -6,10 +6,14 @@ from itertools import pairwise
 
 import pytest
 
+from explorer.chips.inputs import Inputs
+from explorer.chips.mt3000 import Mt3000
 from explorer.config.links import preset_scenario
 from explorer.config.presets import scenario_presets
 from explorer.costs.tiling import best_single_level_tile
+from explorer.fidelity.measurements import shipped_measurements
 from explorer.plots.breakdown import breakdown_data, breakdown_figure
+from explorer.plots.halves import halves_figure, measured_pairs, pairs
 from explorer.plots.memory import memory_bars, memory_figure
 from explorer.plots.pipeline import pipeline_figure
 from explorer.plots.roofline import roofline_data, roofline_figure
@@ -143,3 +147,16 @@ def test_every_figure_stays_light(preset: str) -> None:
     for figure in figures:
         marks = sum(len(trace.x) if trace.x is not None else 0 for trace in figure.data)
         assert 0 < marks <= 200
+
+
+def test_the_speed_up_of_fp16_is_that_of_its_two_times() -> None:
+    machine = Mt3000.of(Inputs(preset_scenario("mt3000-llama2-7b")))
+    clusters = (machine.cluster_at("fp32", 4), machine.cluster_at("fp16", 2))
+    tiles = (machine.tile(clusters[0]), machine.tile(clusters[1]))
+    shapes = measured_pairs(shipped_measurements())
+    found = pairs(shapes, clusters, tiles)
+    assert len(found) == 18
+    assert shapes[4096, 4096, 4096] == pytest.approx(27.76 / 12.52)
+    errors = [abs(pair.speed_up / pair.measured_speed_up - 1) for pair in found]
+    assert sum(errors) / len(errors) <= 0.08
+    assert len(halves_figure(found).data) == 4

@@ -81,7 +81,9 @@ def test_counts_and_history_are_those_of_the_trials(plain: bool) -> None:
     assert found.best_value == best
     assert float(evaluate(found.best).objective("cluster_seconds_per_token")) == best
     assert found.distinct_plans <= 40
-    assert found.solved_exactly == (() if plain else ("micro_batch_prefill", "pp_prefill", "dp_prefill"))
+    assert found.solved_exactly == (
+        () if plain else ("micro_batch_prefill", "pp_prefill", "dp_prefill")
+    )
     assert not found.stopped
 
 
@@ -96,7 +98,7 @@ def test_plain_leaves_every_axis_to_the_sampler() -> None:
 
 def test_the_first_trial_is_the_scenarios_plan_with_the_best_prefill_pool() -> None:
     scenario = preset()
-    pins = {"plan.pp_prefill", "plan.dp_prefill"}
+    pins = {"plan.pp_prefill", "plan.dp_prefill", "plan.micro_batch_prefill"}
     space = default_space(scenario, pins)
     found = search(space, SearchSettings(trials=2))
     own = float(evaluate(space.base).objective("cluster_seconds_per_token"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 from explorer.chips.mt3000 import Mt3000
+from explorer.config.errors import refuse
 from explorer.config.model import Model
 from explorer.costs.arrays import Array, ceil_divide, scalar
 from explorer.costs.buffering import LoopTimes
@@ -20,6 +21,14 @@ def paper_tile(machine: Mt3000, rows: int) -> GemmTile:
     """Return the configuration after Eq. 8: ``rows`` a DSP, K_2, N_2, K_g of the chip."""
     n = machine.numbers
     return GemmTile(scalar(rows), n.gemm_tile_k, n.gemm_tile_n, n.gemm_block_k)
+
+
+def usable_tile(machine: Mt3000, cluster: GemmCluster) -> GemmTile:
+    """Return the tile that the engine uses; raises InputError where memories hold no row of it."""
+    tile = machine.tile(cluster)
+    if float(tile.m2) < 1:
+        raise refuse("tile", "", "no micro-kernel fits SM, AM and GSM; expected larger memories")
+    return tile
 
 
 def loop_times(tile: GemmTile, cluster: GemmCluster, gsm_speed: Array) -> LoopTimes:
@@ -87,7 +96,7 @@ def fusion_case(machine: Mt3000, model: Model, work: Work, layout: Layout) -> Fu
     capacity = Capacity(int(n.sm_bytes), int(n.am_bytes), int(n.gsm_bytes))
     blocks = Blocks(
         dsps=int(n.dsps_per_cluster),
-        rows_per_dsp=int(machine.tile(machine.cluster).m2),
+        rows_per_dsp=int(usable_tile(machine, machine.cluster).m2),
         attention_rows_per_dsp=int(n.attention_mt_rows),
         tile_k=int(n.gemm_tile_k),
         tile_n=int(n.gemm_tile_n),

@@ -155,6 +155,7 @@ class Mt3000:
         return AttentionTiles(
             n.attention_mt_rows,
             n.attention_flash_columns,
+            n.attention_flash_rows,
             n.attention_score_memory_bytes,
             n.attention_round_seconds,
             n.attention_score_seconds,
@@ -317,7 +318,7 @@ class Mt3000:
         )
         parts = (cost.compute_seconds, cost.io_seconds, cost.round_seconds)
         largest = np.stack(np.broadcast_arrays(*parts)).argmax(axis=0)
-        bound = np.choose(largest, [Bound.COMPUTE, Bound.KV_CACHE, Bound.LAUNCH])
+        bound = np.choose(largest, [Bound.COMPUTE, Bound.KV_CACHE, Bound.ROUNDS])
         kinds = self.kinds(
             *self._peak_and_bandwidth(), "attention_round_seconds", "attention_score_seconds"
         )

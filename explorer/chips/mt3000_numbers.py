@@ -38,6 +38,7 @@ class Mt3000Numbers:
     broadcast_cost: Array
     attention_mt_rows: Array
     attention_flash_columns: Array
+    attention_flash_rows: Array
     attention_score_memory_bytes: Array
     attention_round_seconds: Array
     attention_score_seconds: Array

@@ -24,6 +24,8 @@ LONGEST_LINK = 4000
 MOST_PARAMETERS = 400
 HEAD_PATHS = ("chip", "model", "name")
 UNBOUNDED = "none"
+OWN_DOCUMENT = "own-document"
+"""Marks an address whose scenario holds a document that no link can carry."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,9 @@ def open_pairs(pairs: Iterable[tuple[str, str]], default: str) -> Opened:
     for key, value in pairs:
         if "\ufffd" in key + value:
             problems.append(Problem(shown(key), shown(value), "not UTF-8 text; not used"))
+        elif key == OWN_DOCUMENT:
+            accepted = "its chip or model is in no link; open the exported file instead"
+            problems.append(Problem(key, "", accepted))
         elif key in values:
             problems.append(Problem(shown(key), shown(value), "given twice; the first is used"))
         else:

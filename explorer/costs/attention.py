@@ -28,6 +28,7 @@ class AttentionTiles:
     Attributes:
         mt_rows: M_r of MT Attention, rows of Q and O that a DSP keeps.
         flash_columns: M_c of Flash Attention, rows of K and V that stay in AM.
+        flash_rows: M_r of Flash Attention, where SM admits it.
         score_memory_bytes: room for a DSP's scores, its share of GSM and part of its AM.
         round_seconds: fixed time of a round of row blocks over the DSPs.
         score_seconds: softmax of one score, all DSPs working.
@@ -36,6 +37,7 @@ class AttentionTiles:
 
     mt_rows: Array
     flash_columns: Array
+    flash_rows: Array
     score_memory_bytes: Array
     round_seconds: Array
     score_seconds: Array
@@ -105,11 +107,12 @@ def row_block(method: Method, seq: Array, tiles: AttentionTiles, cluster: GemmCl
     """Return M_r, the rows a DSP works on at once, in whole micro-kernels and at least one.
 
     MT keeps whole rows of scores, so a long S shortens the block once they outgrow their memory.
-    Flash double-buffers an M_r x M_c block of weights in SM (Eq. 6).
+    Flash double-buffers an M_r x M_c block of weights in SM (Eq. 6), which shortens its block too.
     """
     kernel = cluster.kernel_rows
     if method == "flash":
-        rows = cluster.sm_bytes / (2 * cluster.element_bytes * tiles.flash_columns)
+        admitted = cluster.sm_bytes / (2 * cluster.element_bytes * tiles.flash_columns)
+        rows = np.minimum(tiles.flash_rows, admitted)
     else:
         rows = np.minimum(tiles.mt_rows, tiles.score_memory_bytes / (SCORE_BYTES * seq))
     return np.maximum(np.floor(rows / kernel) * kernel, kernel)

@@ -25,6 +25,7 @@ class Bound(IntEnum):
     MEASURED = 8
     PIPELINE_FILL = 9
     INSTRUCTION_ISSUE = 10
+    ROUNDS = 11
 
     @property
     def label(self) -> str:

@@ -15,7 +15,7 @@ from explorer.config.chip import Chip
 from explorer.config.numbers import AnyArray, as_float_array
 from explorer.config.presets import load_chip
 from explorer.config.scenario import Scenario
-from explorer.costs.arrays import Array
+from explorer.costs.arrays import Array, scalar
 from explorer.costs.attention import Method
 from explorer.costs.overlap import slices_by_rule
 from explorer.fidelity.conditions import YES
@@ -174,7 +174,9 @@ def _gemm_seconds(rows: Sequence[Measurement], values: Values) -> Array:
 
 
 def _attention_seconds(rows: Sequence[Measurement], values: Values) -> Array:
-    machine = _with(rows[0].chip, values)
+    # The preset derives Flash's M_r from SM and M_c: another M_c has another M_r.
+    derived: Values = {"attention_flash_rows": scalar(np.inf)}
+    machine = _with(rows[0].chip, {**derived, **values})
 
     def seconds(part: Sequence[Measurement], method: str) -> Array:
         instances = _numbers(part, "batch") * _numbers(part, "heads")

@@ -17,6 +17,7 @@ from explorer.serving.evaluate import evaluate
 BATCH_PATH = "plan.micro_batch_decode"
 STEPS = (1, 1.5)
 KV_TERM = "attention"
+SECOND_TICKS = [step * 10.0**power for power in range(-3, 7) for step in (1, 2, 5)]
 LOG_TICKS = [1, 4, 16, 64, 256, 1024, 4096]
 
 
@@ -112,7 +113,12 @@ def latency_figure(data: Batching) -> go.Figure:
     figure = base_figure(270, "latency")
     _fitting_lines(figure, data, data.latency_seconds, GREEN, "s")
     _mark_crossing(figure, data)
-    figure.update_yaxes(title="T_latency [s]", type="log", dtick="D2")
+    figure.update_yaxes(
+        title="T_latency [s]",
+        type="log",
+        tickvals=SECOND_TICKS,
+        ticktext=[human(seconds) for seconds in SECOND_TICKS],
+    )
     return figure
 
 

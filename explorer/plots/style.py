@@ -22,6 +22,7 @@ COLOUR_OF_BOUND = {
     Bound.HOST: RED,
     Bound.MEASURED: GREY,
     Bound.PIPELINE_FILL: GREY,
+    Bound.ROUNDS: YELLOW,
 }
 NAME_OF_BOUND = {
     Bound.COMPUTE: "arithmetic",
@@ -35,6 +36,7 @@ NAME_OF_BOUND = {
     Bound.HOST: "host issue",
     Bound.MEASURED: "as measured",
     Bound.PIPELINE_FILL: "pipeline fill",
+    Bound.ROUNDS: "fixed time of rounds",
 }
 WORDS = {
     "qkv_linear": "Q/K/V linear",

@@ -17,6 +17,7 @@ DOING = {
     Bound.LINK: "sending over the network",
     Bound.MEASURED: "work as measured",
     Bound.PIPELINE_FILL: "filling the pipeline",
+    Bound.ROUNDS: "the fixed time of attention's rounds",
     Bound.INSTRUCTION_ISSUE: "issuing the recurrence's vector instructions",
 }
 BALANCED = 0.02

@@ -9,22 +9,24 @@ from explorer.chips.mechanisms import paper_tile
 from explorer.chips.mt3000 import Mt3000
 from explorer.config.units import BINARY_BYTES, human, significant
 from explorer.costs.gemm import GemmCluster, GemmTile
+from explorer.costs.loop_orders import (
+    Traffic,
+    column_split_until,
+    resident_w,
+    w_stationary,
+    without_broadcast,
+    x_stationary,
+    y_stationary,
+)
 from explorer.costs.memory import STORAGE_BYTES
 from explorer.costs.tile_search import (
     Choice,
     Critical,
     Product,
     TileSearch,
-    Traffic,
-    column_split_until,
     critical_seconds,
     idle_dsps,
-    resident_w,
     search_tiles,
-    w_stationary,
-    without_broadcast,
-    x_stationary,
-    y_stationary,
 )
 from explorer.fidelity.measurements import shipped_measurements
 from explorer.plots.blocking import matching_products, staircase_data, staircase_figure
@@ -40,7 +42,7 @@ CAUSES = {
     "w_transfer": "broadcasting W",
     "y_transfer": "moving Y",
     "arithmetic": "arithmetic that covers the transfers",
-    "padding": "padded rows and columns",
+    "padding": "padding rows and columns",
     "ramp": "filling and draining the kernel's pipeline",
 }
 
@@ -239,8 +241,8 @@ def _traffic(product: Product, tile: GemmTile, cluster: GemmCluster) -> None:
     rows = [_traffic_row(name, way, cluster) for name, way in ways.items()]
     st.table(pd.DataFrame(rows).set_index("Paper's tile, rows split"), border="horizontal")
     st.caption(
-        "DDR bytes. Partial sums of Y are FP32 and count once for each time they cross, in and out "
-        "at the same time."
+        "DDR bytes. FP32 partial sums of Y leave after every pass over K and come back before the "
+        "next; both ways count."
     )
     st.markdown(f"{_columns_win(product, tile, cluster)} {_gsm_holds_w(product, chosen, resident)}")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from explorer.chips.mechanisms import loop_iterations, loop_times
+from explorer.chips.mechanisms import loop_iterations, loop_times, usable_tile
 from explorer.chips.mt3000 import Mt3000
-from explorer.config.errors import refuse
 from explorer.config.units import human, significant
 from explorer.costs.arrays import scalar
 from explorer.costs.buffering import (
@@ -37,9 +36,7 @@ def view(machine: Mt3000) -> None:
     answer = st.container()
     precision, buffering, speed = _controls()
     cluster = machine.cluster_at(precision, STORAGE_BYTES[precision])
-    tile = machine.tile(cluster)
-    if float(tile.m2) < 1:
-        raise refuse("tile", "", "no row of a tile fits SM, AM and GSM; expected larger memories")
+    tile = usable_tile(machine, cluster)
     times, iterations = loop_times(tile, cluster, scalar(speed)), loop_iterations(tile)
     timeline = simulate(times, STEADY_BLOCKS, int(iterations), buffering)
     with answer:
@@ -113,7 +110,7 @@ def _sentence(times: LoopTimes, iterations: int, buffering: Buffering, machine: 
 
 def _gains(gains: Gains) -> str:
     parts = {
-        "the second buffer": gains.second_buffer,
+        "The second buffer gains": gains.second_buffer,
         "the third": gains.third_buffer,
         "dynamic tiling": gains.dynamic_tiling,
     }
@@ -121,7 +118,7 @@ def _gains(gains: Gains) -> str:
         f"{name} {significant(float(gain))} times" if float(gain) > NO_GAIN else f"{name} nothing"
         for name, gain in parts.items()
     ]
-    return f"Of the whole gain, {worth[0]}, {worth[1]}, {worth[2]}."
+    return f"{worth[0]}, {worth[1]}, {worth[2]}."
 
 
 def _ways(times: LoopTimes, iterations: int) -> None:

@@ -27,6 +27,8 @@ KERNEL = "mt3000"
 OPERAND = re.compile(r"^\S+ (?P<what>.*)$")
 EARLIER = "'"
 GRID_ROW_HEIGHT = 36
+GRID_COLUMN_WIDTH = 57
+PERCENT = 100
 
 
 class Kernel(NamedTuple):
@@ -45,7 +47,7 @@ KERNELS = {
     "8 × 64 FP32": Kernel("fp32", 8, 64, 2),
     "6 × 128 FP16": Kernel("fp16", 6, 128, 2),
     "6 × 256 FP16": Kernel("fp16", 6, 256, 2),
-    "6 × 128 FP32, not pipelined": Kernel("fp32", 6, 128, 2, False),
+    "6 × 128 FP32, naive": Kernel("fp32", 6, 128, 2, False),
 }
 
 
@@ -82,8 +84,8 @@ def _sentence(name: str, plans: dict[str, KernelPlan], machine: Mt3000) -> str:
     return (
         f"**{name}** starts an iteration every **{plan.interval} cycles**{proof}: "
         f"{plan.multiply_adds} multiply-adds on {plan.machine.multiply_adds_per_cycle} units "
-        f"({bound} sets the bound). It uses **{significant(100 * steady)} %** of the slots in the "
-        f"steady state, {significant(100 * share)} % over K2 = {float(depth):,.0f}, since "
+        f"({bound} sets the bound). It uses **{significant(PERCENT * steady)} %** of the slots in "
+        f"the steady state, {significant(PERCENT * share)} % over K2 = {float(depth):,.0f}, since "
         f"filling and draining takes {plan.ramp_cycles} cycles."
     )
 
@@ -102,7 +104,9 @@ def _grid(plan: KernelPlan) -> None:
         pd.DataFrame(cells, index=list(table.units)),
         height=GRID_ROW_HEIGHT * (len(table.units) + 1),
         row_height=GRID_ROW_HEIGHT,
-        column_config={name: st.column_config.TextColumn(width=72) for name in cells},
+        column_config={
+            name: st.column_config.TextColumn(width=GRID_COLUMN_WIDTH) for name in cells
+        },
     )
     st.caption(
         "Table I, computed from Table II: units by cycle of the interval. y row,vector "
@@ -129,24 +133,24 @@ def _comparison(plans: dict[str, KernelPlan], machine: Mt3000) -> None:
         rows.append(
             {
                 "Kernel": name,
-                "Interval": f"{plan.interval} cycles",
+                "Interval [cycles]": str(plan.interval),
                 "Bound by": ", ".join(plan.bound_by),
-                "Steady": f"{significant(100 * plan.utilisation)} %",
-                f"At K2 = {float(depth):,.0f}": (
-                    f"{significant(100 * float(plan.utilisation_at(depth)))} %"
+                "Slots used [%], steady": significant(PERCENT * plan.utilisation),
+                f"Slots used [%], K2 = {float(depth):,.0f}": significant(
+                    PERCENT * float(plan.utilisation_at(depth))
                 ),
-                "Ramp": f"{plan.ramp_cycles} cycles",
-                "Vector registers": f"{use.vectors} of {use.vectors_limit}",
-                "Scalar registers": f"{use.scalars} of {use.scalars_limit}",
-                "Head fills": f"{significant(100 * fill)} %",
+                "Fill and drain [cycles]": str(plan.ramp_cycles),
+                f"Vector registers of {use.vectors_limit}": str(use.vectors),
+                f"Scalar registers of {use.scalars_limit}": str(use.scalars),
+                "Columns a head fills [%]": significant(PERCENT * fill),
             }
         )
     st.table(pd.DataFrame(rows).set_index("Kernel").T, border="horizontal")
     numbers = machine.numbers
     st.caption(
-        "The last line is how far the columns fit a head of the model. Products are "
+        "The last line is the fit of the columns to a head of the model. Products are "
         f"costed with {float(numbers.gemm_kernel_cycles_per_depth):.0f} cycles a step of K and "
         f"{float(numbers.gemm_kernel_ramp_cycles):.0f} cycles of ramp, loading and storing Y1 "
-        "included, which no figure here counts. Unit counts other than the three VMACs and the "
-        "register files' sizes are derived or assumed."
+        "included, which no figure here counts. Naive is a loop that nobody pipelined. Unit counts "
+        "other than the three VMACs, and the register files' sizes are derived or assumed."
     )

@@ -24,7 +24,8 @@ from explorer.ui.text import plain
 JOB, OF = "search_job", "search_scenario"
 POLL_SECONDS = 0.5
 PER_TOKEN = "cluster_seconds_per_token"
-MOST_TRIALS = 5000
+DEFAULT_TRIALS, MOST_TRIALS = 300, 5000
+DEFAULT_SEED, LARGEST_SEED = 1, 2**31
 SAMPLER_NAMES = {"tpe": "TPE", "random": "random", "nsga2": "NSGA-II"}
 
 
@@ -36,7 +37,7 @@ def page() -> None:
         "The search looks for the plan that serves the workload best on this machine. Everything "
         "but the plan stays as the sliders have it."
     )
-    settings, space = _controls(scenario)
+    ready = _controls(scenario)
     job: SearchJob | None = st.session_state.get(JOB)
     running = job is not None and not job.status().finished
     with st.container(horizontal=True):
@@ -44,11 +45,10 @@ def page() -> None:
             "Start the search",
             type="primary",
             on_click=_start,
-            args=(space, settings),
-            disabled=running or space is None or settings is None,
+            disabled=running or not ready,
             key="search",
         )
-        st.button("Stop", on_click=_stop, disabled=not running, key="stop")
+        st.button("Stop the search", on_click=_stop, disabled=not running, key="stop")
     if job is None:
         st.info(
             "Nothing was searched yet. Search tries plans and then proves how good the best is."
@@ -58,7 +58,8 @@ def page() -> None:
     _staged(scenario)
 
 
-def _controls(scenario: Scenario) -> tuple[SearchSettings | None, Space | None]:
+def _controls(scenario: Scenario) -> bool:
+    """Draw the settings of a search; return whether they can be used."""
     objective = OBJECTIVES[
         st.radio(
             "Objective",
@@ -66,6 +67,7 @@ def _controls(scenario: Scenario) -> tuple[SearchSettings | None, Space | None]:
             format_func=lambda name: OBJECTIVES[name].label.capitalize(),
             captions=[item.equation for item in OBJECTIVES.values()],
             key="objective",
+            persist_state="session",
         )
     ]
     if objective.fixes_batch:
@@ -76,30 +78,57 @@ def _controls(scenario: Scenario) -> tuple[SearchSettings | None, Space | None]:
         st.button("What would it pick without?", key="trap", on_click=_spring_trap)
         _show_trap(scenario)
     columns = st.columns(3)
-    trials = columns[0].number_input("Trials", 1, MOST_TRIALS, 300, key="trials")
-    seed = columns[1].number_input(
-        "Seed", 0, 2**31, 1, key="seed", help="The same seed gives the same answer."
+    columns[0].number_input(
+        "Trials", 1, MOST_TRIALS, DEFAULT_TRIALS, key="trials", persist_state="session"
     )
-    sampler = columns[2].selectbox(
-        "Sampler", SAMPLERS, format_func=lambda name: SAMPLER_NAMES[name], key="sampler"
+    columns[1].number_input(
+        "Seed",
+        0,
+        LARGEST_SEED,
+        DEFAULT_SEED,
+        key="seed",
+        help="The same seed gives the same answer.",
+        persist_state="session",
+    )
+    columns[2].selectbox(
+        "Sampler",
+        SAMPLERS,
+        format_func=lambda name: SAMPLER_NAMES[name],
+        key="sampler",
+        persist_state="session",
     )
     try:
         whole = default_space(scenario)
         names = {axis.paths[0]: _axis_label(scenario, axis.paths[0]) for axis in whole.axes}
-        pinned = st.multiselect(
+        st.multiselect(
             "Keep as on the sliders",
             options=list(names),
             format_func=lambda path: names.get(path, path),
             key="pinned",
             help="Values that the search may not change.",
+            persist_state="session",
         )
-        space = default_space(scenario, frozenset(pinned))
-        searched = fixed_batch_space(space) if objective.fixes_batch else space
+        settings, space = _chosen()
+        searched = fixed_batch_space(space) if settings.objective.fixes_batch else space
         st.caption(f"{searched.size:,} plans.")
-        return SearchSettings(objective, int(trials), int(seed), sampler), space
     except InputError as error:
         st.error(plain(str(error)))
-        return None, None
+        return False
+    return True
+
+
+def _chosen() -> tuple[SearchSettings, Space]:
+    """Return what the controls hold now; raises InputError.
+
+    A button's callback reads it here: what was handed to the button when it was drawn is older
+    than a value that was typed just before the click.
+    """
+    held = st.session_state
+    pinned = held["pinned"] or ()
+    settings = SearchSettings(
+        OBJECTIVES[held["objective"]], int(held["trials"]), int(held["seed"]), held["sampler"]
+    )
+    return settings, default_space(state.scenario(), frozenset(pinned))
 
 
 def _spring_trap() -> None:
@@ -133,7 +162,12 @@ def _axis_label(scenario: Scenario, path: str) -> str:
     return path if knob is None else f"{knob.label}, now {scenario.value(path)}"
 
 
-def _start(space: Space, settings: SearchSettings) -> None:
+def _start() -> None:
+    try:
+        settings, space = _chosen()
+    except InputError as error:
+        state.notice(error.problems, "The search was not started")
+        return
     _stop()
     st.session_state[OF] = state.scenario()
     st.session_state[JOB] = SearchJob(space, settings, certified=True).start()
@@ -203,14 +237,13 @@ def _offer(best: Scenario) -> None:
     """Offer to take the plan over, where it was made for what the sliders show."""
     now = state.scenario()
     same = (best.chip, best.model, best.versions) == (now.chip, now.model, now.versions)
-    st.button(
-        "Put this plan on the sliders",
-        on_click=_apply,
-        args=(best,),
-        key="apply",
-        type="primary",
-        disabled=not same,
+    clicked = st.button(
+        "Put this plan on the sliders", key="apply", type="primary", disabled=not same
     )
+    if clicked:
+        _apply(best)
+        # The button stands in a fragment, whose own rerun would leave the sliders as they were.
+        st.rerun()
     if not same:
         st.caption(f"The sliders now show {_machine_and_model(now)}: search again for a plan.")
     elif st.session_state[OF] != now:

@@ -108,6 +108,9 @@ def _pasted() -> None:
     except InputError as error:
         state.notice(error.problems, "The link was not opened")
         return
+    if any(problem.field == "preset" for problem in opened.problems):
+        state.notice(opened.problems[:1], "The link was not opened")
+        return
     st.session_state[state.PRESET] = opened.preset
     state.replace(opened.scenario)
     state.notice(opened.problems, "The link was opened without these parts")

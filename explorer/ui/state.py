@@ -14,7 +14,13 @@ import streamlit as st
 
 from explorer.config.errors import InputError, Problem
 from explorer.config.files import scenario_from_json
-from explorer.config.links import link_query, open_pairs, pinned_reference, preset_scenario
+from explorer.config.links import (
+    OWN_DOCUMENT,
+    link_query,
+    open_pairs,
+    pinned_reference,
+    preset_scenario,
+)
 from explorer.config.presets import scenario_presets
 from explorer.config.scenario import Scenario
 
@@ -101,9 +107,7 @@ def keep_in_address_bar(page: str) -> None:
 
     Replaces the entry in the browser's history: no slider move becomes a step of Back.
     """
-    query = share_query()
-    if query is None:
-        return
+    query = share_query() or f"preset={preset()}&{OWN_DOCUMENT}=yes"
     target = json.dumps(f"?{query}").replace("<", "\\u003c")
     script = f"history.replaceState(history.state, '', location.pathname + {target});"
     st.html(f"<script>{script} // {page}</script>", unsafe_allow_javascript=True)
