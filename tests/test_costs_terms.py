@@ -86,6 +86,6 @@ def test_a_fixed_term_moves_and_computes_nothing():
 def test_bound_codes_stay_what_files_and_figures_know_them_as():
     assert [bound.label for bound in Bound] == [
         "compute", "weights", "kv_cache", "activations", "launch", "collective", "host", "link",
-        "measured", "pipeline_fill", "instruction_issue",
+        "measured", "pipeline_fill", "instruction_issue", "rounds",
     ]  # fmt: skip
-    assert [int(bound) for bound in Bound] == list(range(11))
+    assert [int(bound) for bound in Bound] == list(range(12))

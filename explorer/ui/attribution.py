@@ -26,7 +26,7 @@ from explorer.plots.attribution import (
 from explorer.plots.replay import host_scopes, replay_figure, replay_window
 from explorer.plots.style import words
 from explorer.serving.evaluate import evaluate
-from explorer.ui import state, targets
+from explorer.ui import conflicts, state, targets
 from explorer.ui.text import plain
 
 SYNCED, OVERLAPPED = "Device-synced", "As it runs"
@@ -56,6 +56,7 @@ def page() -> None:
         _replay(scenario)
         _scopes(scenario)
     targets.section(scenario, measured_tables(scenario))
+    conflicts.section(scenario)
 
 
 def owner_sentence(scenario: Scenario) -> str:
