@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from explorer.ui import explore, fidelity, inside, search, share, state
+from explorer.ui import attribution, explore, fidelity, inside, search, share, slices, state
 from explorer.ui.sidebar import sidebar
 
 
@@ -17,6 +17,8 @@ def main() -> None:
             st.Page(explore.page, title="Overview", url_path="explore", default=True),
             st.Page(search.page, title="Search", url_path="search"),
             st.Page(inside.page, title="Mechanisms", url_path="inside"),
+            st.Page(slices.page, title="Slices", url_path="slices"),
+            st.Page(attribution.page, title="Attribution", url_path="attribution"),
             st.Page(fidelity.page, title="Fidelity", url_path="fidelity"),
             st.Page(share.page, title="Share", url_path="share"),
         ],

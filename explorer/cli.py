@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from explorer import fidelity_command, search_command
+from explorer import fidelity_command, search_command, slices_command
 from explorer.config.errors import InputError, printable
 from explorer.config.files import scenario_from
 from explorer.config.links import apply_texts, link_query, open_link, split_assignments
@@ -80,6 +80,11 @@ def _parser() -> Parser:
     search_command.add_options(search)
     search.set_defaults(command=_search)
 
+    slices = commands.add_parser("slices", help="print prefill times by rows and slices")
+    add_source(slices)
+    slices_command.add_options(slices)
+    slices.set_defaults(command=_slices)
+
     fidelity = commands.add_parser("fidelity", help="print predictions against measurements")
     fidelity_command.add_options(fidelity)
     fidelity.set_defaults(command=_fidelity)
@@ -134,6 +139,15 @@ def _print_export(scenario: Scenario, as_json: bool) -> int:
 
 def _search(options: argparse.Namespace) -> int:
     document, text = search_command.run(chosen_scenario(options), options)
+    if options.json:
+        print_json(document)
+    else:
+        print(text)
+    return 0
+
+
+def _slices(options: argparse.Namespace) -> int:
+    document, text = slices_command.run(chosen_scenario(options), options)
     if options.json:
         print_json(document)
     else:

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from explorer.chips.ascend910a_synced import PHASES
 from explorer.config.links import preset_scenario
 from explorer.fidelity.measurements import DIMENSIONS, Measurement, shipped_measurements
 from explorer.fidelity.predict import predict
@@ -108,11 +109,37 @@ def test_phases_add_up_to_no_more_than_the_stack() -> None:
     assert sum(map(phase, parts)) < phase("stack") <= phase("wall")
 
 
-def test_a_synced_pass_is_not_raced_against_the_host() -> None:
-    # At 512 rows the host is later than the device even without slices.
-    raced = value(*ascend("prefill_throughput", "tp=4;rows=256;slices=1"))
-    synced = value(*ascend("prefill_throughput", "tp=4;rows=256;slices=1;device_synced=yes"))
-    assert synced > raced
+def test_a_synced_pass_is_the_profiles_wall_and_slower_than_the_overlapped_one() -> None:
+    conditions = "tp=4;rows=2223;slices=1"
+    raced = value(*ascend("prefill_throughput", conditions))
+    synced = value(*ascend("prefill_throughput", conditions + ";device_synced=yes"))
+    wall = value(*ascend("phase_time", "tp=4;rows=2223;phase=wall"))
+    assert synced == pytest.approx(2223 / wall, rel=1e-12)
+    # The excess of every synced wall over the overlapped serial one: 0.27 to 0.29 s.
+    assert wall - 2223 / raced == pytest.approx(0.28, abs=0.02)
+
+
+def test_ablations_leave_groups_of_the_recurrence_out() -> None:
+    def recurrence(ablated: str) -> float:
+        return value(*ascend("ablation_gated_delta", f"tp=4;rows=3000;ablated={ablated}"))
+
+    whole, both = recurrence("none"), recurrence("both")
+    parts = whole - recurrence("broadcast_rows"), whole - recurrence("rank1_update")
+    assert sum(parts) == pytest.approx(whole - both)
+    pass_with, pass_without = (
+        value(*ascend("prefill_throughput", f"tp=4;rows=3000;slices=1;ablated={word}"))
+        for word in ("none", "both")
+    )
+    # The device is later than the host here, so the wall falls by what the recurrence does.
+    assert 3000 / pass_with - 3000 / pass_without == pytest.approx(whole - both, rel=0.02)
+
+
+def test_the_phases_and_what_the_table_leaves_out_add_up_to_the_stack() -> None:
+    def phase(name: str) -> float:
+        return value(*ascend("phase_time", f"tp=4;rows=2223;phase={name}"))
+
+    assert sum(map(phase, PHASES)) == pytest.approx(phase("stack"), rel=1e-12)
+    assert phase("wall") - phase("stack") == pytest.approx(0.0249 + 2.1e-6 * 2223, rel=0.01)
 
 
 @pytest.mark.parametrize("where", ["engine", "standalone"])
@@ -165,8 +192,8 @@ def test_attention_by_head_and_batch_is_linear() -> None:
         (ascend("prefill_throughput", "tp=1;rows=512"), "does not fit"),
         (ascend("prefill_throughput", "tp=4;rows=999999"), "workload.prompt_tokens"),
         (ascend("prefill_throughput", "tp=4;rows=512;slices=many"), "slices=many"),
-        (ascend("prefill_throughput", "tp=4;rows=512;ablated=both"), "ablated=both"),
-        (ascend("ablation_gated_delta", "tp=4;rows=512;ablated=both"), "ablated=both"),
+        (ascend("prefill_throughput", "tp=4;rows=512;ablated=all"), "ablated=all"),
+        (ascend("ablation_gated_delta", "tp=4;rows=512;ablated=q"), "ablated=q"),
         (ascend("phase_time", "tp=4;rows=512;phase=moon"), "phase=moon is not modelled"),
         (ascend("decode_step_time", "tp=4;rows=1;context=9;layers=65"), "layers=65"),
         (("all_reduce_time", "world=4;bytes=4"), "only the Ascend"),

@@ -107,15 +107,20 @@ def test_no_operator_is_above_the_roof(preset: str) -> None:
     assert data.tile.macs_per_second == pytest.approx(443.08e9, rel=1e-4)
 
 
-@pytest.mark.parametrize(("rows", "best"), [(512, 1), (1024, 1), (2048, 2), (4096, 3)])
+@pytest.mark.parametrize(("rows", "best"), [(512, 1), (1024, 1), (2048, 2), (4096, 4)])
 def test_the_slice_sweep_finds_the_best_count(rows: int, best: int) -> None:
     scenario = preset_scenario("ascend910a-qwen3.8-27b")
     sweep = slice_sweep(scenario.replacing({"workload.prompt_tokens": rows}))
     assert sweep.best.slices == best
     assert sweep.rows == rows
     for point in sweep.points:
-        wall = max(point.host_seconds, point.device_seconds)
-        assert rows / wall == pytest.approx(point.rows_per_second)
+        # What follows the last issue (the last layer's end, the head) comes after the host.
+        wall, later = (
+            rows / point.rows_per_second,
+            max(point.host_seconds, point.device_seconds),
+        )
+        assert later <= wall * (1 + 1e-9)
+        assert wall - later < 0.04
 
 
 def test_infeasible_trials_are_not_drawn() -> None:

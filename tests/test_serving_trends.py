@@ -23,7 +23,10 @@ SLOWER = {
         "hthreads_create_seconds", "hthreads_launch_seconds", "mpi_latency_seconds",
     ),
     "ascend910a": (
-        "link_latency_seconds", "gated_delta_seconds_per_row_layer",
+        "link_latency_seconds", "recurrence_broadcast_rows_seconds_per_row_layer",
+        "recurrence_rank1_update_seconds_per_row_layer", "recurrence_rest_seconds_per_row_layer",
+        "recurrence_time_factor", "full_attention_seconds_per_pair_layer",
+        "outside_seconds_per_row", "outside_fixed_seconds",
         "full_attention_seconds_per_row_layer", "projection_seconds_per_row_layer",
         "norm_seconds_per_row_layer", "other_seconds_per_row_layer",
         "host_issue_seconds_per_layer", "host_issue_seconds_per_collective",

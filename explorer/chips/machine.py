@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from explorer.costs.arrays import Array
 from explorer.costs.partition import StageShare
@@ -63,6 +63,9 @@ class Machine(Protocol):
 
     def environment(self) -> dict[str, str]:
         """Return environment variables that set the plan on the real engine."""
+
+    def deployment(self) -> dict[str, Any]:
+        """Return what else the real engine needs: launch lines, constants; JSON values."""
 
     def notes(self) -> tuple[str, ...]:
         """Return where the scenario leaves what was measured, one sentence each."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -206,6 +207,10 @@ class Mt3000:
 
     def environment(self) -> dict[str, str]:
         """Return no variables: the paper publishes none of its runtime's."""
+        return {}
+
+    def deployment(self) -> dict[str, Any]:
+        """Return nothing: the paper gives no launch lines."""
         return {}
 
     def notes(self) -> tuple[str, ...]:

@@ -69,6 +69,9 @@ class Kernel(Document):
     attention: Literal["mt", "flash", "unfused"] = "mt"
     fusion: Literal["fused", "separate"] = "fused"
     launch: Literal["unified", "per_operator", "per_head"] = "unified"
+    recurrence: Literal[
+        "whole", "without_broadcast_rows", "without_rank1_update", "without_both"
+    ] = "whole"
 
 
 class Limits(Document):
@@ -260,6 +263,12 @@ WORD_FIELDS = {
     "kernel.attention": ("mt", "flash", "unfused"),
     "kernel.fusion": ("fused", "separate"),
     "kernel.launch": ("unified", "per_operator", "per_head"),
+    "kernel.recurrence": (
+        "whole",
+        "without_broadcast_rows",
+        "without_rank1_update",
+        "without_both",
+    ),
 }
 OPTIONAL_PATHS = (
     "limits.ttft_seconds",

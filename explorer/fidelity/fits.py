@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
+from explorer.chips.ascend910a_numbers import RECURRENCE_GROUPS
+from explorer.chips.ascend910a_synced import GATED_DELTA
 from explorer.chips.mt3000 import Mt3000
 from explorer.config.chip import Chip
-from explorer.config.numbers import AnyArray
+from explorer.config.numbers import AnyArray, as_float_array
 from explorer.config.presets import load_chip
 from explorer.config.scenario import Scenario
 from explorer.costs.arrays import Array, scalar
 from explorer.costs.attention import Method
+from explorer.costs.overlap import slices_by_rule
+from explorer.fidelity.conditions import YES
 from explorer.fidelity.fit import Constant, FitResult, FitSpec, Values, run_fit
 from explorer.fidelity.kernels import attention, gemm, mt3000
 from explorer.fidelity.measurements import Measurement
-from explorer.fidelity.passes import FEWEST_OUTPUT_TOKENS
+from explorer.fidelity.passes import ABLATIONS, FEWEST_OUTPUT_TOKENS, NOTHING, RULE
 from explorer.fidelity.scenarios import base_scenario
 from explorer.serving.evaluate import evaluate
 
 FUSED_METHODS = ("mt", "flash")
-SWEEP = "section 3"
-RULE_RUNS = "section 4"
+SECTIONS = ("section 3", "section 4")
 FACTORS = (0.4, 0.6, 0.8, 1.0, 1.25, 1.6)
 
 
@@ -73,17 +76,24 @@ def fit_specs() -> tuple[FitSpec, ...]:
                 "host_issue_seconds_per_layer",
                 "host_issue_seconds_per_collective",
                 "device_fixed_seconds_per_layer",
-                "overlap_seconds_per_row_layer",
             ),
             _is_sweep,
-            ("rows", "slices"),
+            ("rows",),
             _prefill_rate,
+        ),
+        FitSpec(
+            "recurrence groups",
+            "ascend910a",
+            _around(ascend, *RECURRENCE_GROUPS),
+            _is_recurrence,
+            ("rows",),
+            _recurrence_seconds,
         ),
         FitSpec(
             "decode steps",
             "ascend910a",
             _around(ascend, "decode_fixed_seconds_per_layer"),
-            _is_rule_decode,
+            _is_decode,
             (),
             _decode_rate,
         ),
@@ -128,12 +138,17 @@ def _is_unfused_attention(row: Measurement) -> bool:
 
 
 def _is_sweep(row: Measurement) -> bool:
-    return row.quantity == "prefill_throughput" and row.source.endswith(SWEEP)
+    synced = row.conditions.get("device_synced", "no") in YES
+    return row.quantity == "prefill_throughput" and row.source.endswith(SECTIONS) and not synced
 
 
-def _is_rule_decode(row: Measurement) -> bool:
-    current = "build" not in row.conditions
-    return row.quantity == "decode_throughput" and row.source.endswith(RULE_RUNS) and current
+def _is_recurrence(row: Measurement) -> bool:
+    phase = row.quantity == "phase_time" and row.conditions.get("phase") == GATED_DELTA
+    return phase or row.quantity == "ablation_gated_delta"
+
+
+def _is_decode(row: Measurement) -> bool:
+    return row.quantity == "decode_throughput" and row.source.endswith(SECTIONS)
 
 
 def _method(row: Measurement) -> str:
@@ -173,13 +188,15 @@ def _attention_seconds(rows: Sequence[Measurement], values: Values) -> Array:
 
 
 def _by_word(
-    rows: Sequence[Measurement], key: str, seconds: Callable[[Sequence[Measurement], str], Array]
+    rows: Sequence[Measurement],
+    key: str,
+    seconds: Callable[[Sequence[Measurement], str], Array],
+    default: str = "",
 ) -> Array:
     """Return seconds [..., rows], from one call for each word that a condition takes."""
-    words = dict.fromkeys(row.conditions[key] for row in rows)
-    places = {
-        word: [i for i, row in enumerate(rows) if row.conditions[key] == word] for word in words
-    }
+    found = [row.conditions.get(key, default) for row in rows]
+    words = dict.fromkeys(found)
+    places = {word: [i for i, other in enumerate(found) if other == word] for word in words}
     parts = {word: seconds([rows[i] for i in where], word) for word, where in places.items()}
     leading = np.broadcast_shapes(*(part.shape[:-1] for part in parts.values()))
     result = np.empty((*leading, len(rows)))
@@ -190,10 +207,30 @@ def _by_word(
 
 def _prefill_rate(rows: Sequence[Measurement], values: Values) -> Array:
     tokens = _numbers(rows, "rows").astype(np.int64)
-    slices = _numbers(rows, "slices").astype(np.int64)
+    plan = base_scenario(rows[0].chip, rows[0].model).plan
+    most, least = as_float_array(plan.max_slices), as_float_array(plan.min_rows_per_slice)
+    ruled = slices_by_rule(tokens.astype(np.float64), most, least)
+    texts = [row.conditions["slices"] for row in rows]
+    slices = np.asarray(
+        [int(rule) if text == RULE else int(text) for text, rule in zip(texts, ruled, strict=True)]
+    )
     changes = {"workload.prompt_tokens": tokens, "plan.slices": slices}
     stage = evaluate(_scenario(rows, values, changes)).prefill_stage
     return tokens / stage.seconds
+
+
+def _recurrence_seconds(rows: Sequence[Measurement], values: Values) -> Array:
+    def seconds(part: Sequence[Measurement], ablated: str) -> Array:
+        tokens = _numbers(part, "rows").astype(np.int64)
+        word = ABLATIONS[ablated]
+        changes: dict[str, AnyArray | str] = {
+            "workload.prompt_tokens": tokens,
+            "kernel.recurrence": word,
+        }
+        stage = evaluate(_scenario(part, values, changes)).prefill_stage
+        return next(term.seconds for term in stage.terms if term.name == GATED_DELTA)
+
+    return _by_word(rows, "ablated", seconds, NOTHING)
 
 
 def _decode_rate(rows: Sequence[Measurement], values: Values) -> Array:
@@ -205,7 +242,7 @@ def _decode_rate(rows: Sequence[Measurement], values: Values) -> Array:
 
 
 def _scenario(
-    rows: Sequence[Measurement], values: Values, changes: dict[str, AnyArray]
+    rows: Sequence[Measurement], values: Values, changes: Mapping[str, AnyArray | str]
 ) -> Scenario:
     """Return the scenario of passes at the rows' TP with some of the chip's numbers changed."""
     tp = _numbers(rows, "tp").astype(np.int64)

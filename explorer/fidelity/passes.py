@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import re
 
-from explorer.chips.ascend910a import ALL_REDUCES_PER_LAYER, Ascend910a
+from explorer.chips.ascend910a import Ascend910a
+from explorer.chips.ascend910a_synced import (
+    ALL_REDUCE,
+    ENGINE,
+    GATED_DELTA,
+    OTHER,
+    PHASES,
+    STACK,
+    STANDALONE,
+    WALL,
+    SyncedProfile,
+    all_reduce_by,
+)
 from explorer.config.errors import shown
 from explorer.config.scenario import Scenario
-from explorer.costs.arrays import Array, scalar, total
-from explorer.costs.collective import marginal_all_reduce_seconds
+from explorer.costs.arrays import Array, scalar
 from explorer.costs.roofline import roofline_seconds
 from explorer.costs.terms import Term
 from explorer.fidelity.conditions import Conditions, NotModelledError
@@ -24,44 +35,46 @@ from explorer.serving.evaluate import Evaluation, evaluate
 
 RULE = "rule"
 NOTHING = "none"
-HOST_TERM = "host_issue_wait"
 FEWEST_OUTPUT_TOKENS = 2
-PHASE_TERMS = {
-    "gated_delta": "gated_delta",
-    "full_attention": "full_attention",
-    "projections": "projections",
-    "norms": "norms",
+PLACES = (ENGINE, STANDALONE)
+ABLATIONS = {
+    "none": "whole",
+    "broadcast_rows": "without_broadcast_rows",
+    "rank1_update": "without_rank1_update",
+    "both": "without_both",
 }
-WHOLE_PASS = ("wall", "stack")
-ALL_REDUCE = "tp_all_reduce"
-PLACES = ("engine", "standalone")
+OTHER_TERM = "other_operators"
+BASES = {
+    ENGINE: "two-point fit of the device-synced profile",
+    STANDALONE: "the standalone probe's fixed term and slope",
+}
+SYNCED = "device-synced: the profile's fixed terms, nothing overlaps"
 MEMORY = ("prefill_memory", "decode_memory")
 
 
 def prefill_throughput(row: Measurement, conditions: Conditions) -> Prediction:
-    """Predict prefill of ``rows`` prompt tokens at ``tp`` with ``slices``."""
-    _not_ablated(conditions)
+    """Predict prefill of ``rows`` prompt tokens at ``tp`` with ``slices``.
+
+    Device-synced runs are the wall of the serial profile; ``ablated`` leaves out groups of the
+    recurrence.
+    """
     evaluation = _prefill(row, conditions)
     rows = float(evaluation.inputs.prompt_tokens)
     seconds, basis = evaluation.prefill_stage.seconds, ""
     if conditions.flag("device_synced"):
-        seconds = total([term.seconds for term in _device_terms(evaluation)])
-        basis = "device-synced: host issue not raced against"
+        seconds, basis = _profile(row, evaluation).wall_seconds, SYNCED
     naive = float(naive_prefill_seconds(evaluation))
     return Prediction(rows / float(seconds), rows / naive, basis, _extrapolated(evaluation))
 
 
 def phase_time(row: Measurement, conditions: Conditions) -> Prediction:
     """Predict one phase of a device-synced, serial prefill pass of ``rows``."""
-    _not_ablated(conditions)
-    phases = (*WHOLE_PASS, *PHASE_TERMS, ALL_REDUCE)
-    return _phase(row, conditions, conditions.word("phase", phases))
+    return _phase(row, conditions, conditions.word("phase", (WALL, STACK, *PHASES)))
 
 
 def ablation_gated_delta(row: Measurement, conditions: Conditions) -> Prediction:
     """Predict the recurrence of a pass of ``rows`` with parts of its kernel left out."""
-    _not_ablated(conditions)
-    return _phase(row, conditions, "gated_delta")
+    return _phase(row, conditions, GATED_DELTA)
 
 
 def decode_throughput(row: Measurement, conditions: Conditions) -> Prediction:
@@ -89,45 +102,48 @@ def all_reduce_time(row: Measurement, conditions: Conditions) -> Prediction:
     world = scalar(conditions.whole("world"))
     payload = scalar(conditions.whole("bytes"))
     place = conditions.word("where", PLACES, PLACES[0])
-    fixed, wire = _all_reduce(machine, payload, world)
+    fixed, wire = all_reduce_by(place, machine.numbers, payload, world)
     naive = float(payload / machine.numbers.link_bandwidth_bytes_per_second)
-    basis = "the standalone probe's fixed term" if place == PLACES[0] else ""
+    basis = BASES[place]
     extrapolated = bool(world != machine.numbers.measured_tp)
     # The bandwidth is a measured slope, not a published peak: it bounds nothing.
     return Prediction(float(fixed + wire), naive, basis, extrapolated, naive_is_bound=False)
 
 
 def _phase(row: Measurement, conditions: Conditions, phase: str) -> Prediction:
-    """Return a phase of the serial pass: nothing overlaps, the host is not raced against."""
-    machine = _ascend(row.chip)
+    """Return a phase of the device-synced serial pass."""
     evaluation = _prefill(row, conditions, serial=True)
-    terms = {term.name: term for term in _device_terms(evaluation)}
-    extrapolated, basis, bound = _extrapolated(evaluation), "", True
-    if phase in WHOLE_PASS:
-        seconds = total([term.seconds for term in terms.values()])
-        naive = naive_prefill_seconds(evaluation)
-        basis = "the device's terms of the serial pass; profiling itself is not modelled"
-    elif phase == ALL_REDUCE:
-        i = evaluation.inputs
-        payload = i.prompt_tokens * i.model.hidden_size * i.compute_bytes
-        calls = ALL_REDUCES_PER_LAYER * i.model.layers + 1
-        fixed, wire = _all_reduce(machine, payload, i.tp_prefill)
-        seconds, naive, bound = calls * (fixed + wire), calls * wire, False
-        basis = f"{calls} all-reduces with the standalone probe's fixed term"
-    else:
-        term = terms.get(PHASE_TERMS[phase])
-        if term is None:
-            raise NotModelledError(f"the model has no term for the phase {phase}")
-        seconds, naive = term.busy_seconds, _term_roofline(evaluation, term)
-        bound = float(naive) > 0
-    naive_seconds = max(float(naive), 0.0)
-    return Prediction(float(seconds), naive_seconds, basis, extrapolated, bound)
+    profile = _profile(row, evaluation)
+    seconds = float(profile.seconds(phase))
+    naive, bound = _naive_phase(evaluation, phase)
+    return Prediction(seconds, naive, SYNCED, _extrapolated(evaluation), bound)
+
+
+def _naive_phase(evaluation: Evaluation, phase: str) -> tuple[float, bool]:
+    """Return a phase by plain roofline [s], and whether that bounds it."""
+    if phase in (WALL, STACK):
+        return float(naive_prefill_seconds(evaluation)), True
+    terms = {term.name: term for term in evaluation.prefill_stage.terms}
+    if phase == ALL_REDUCE:
+        # The bandwidth is a measured slope, not a published peak.
+        return float(terms["all_reduce_bytes"].busy_seconds), False
+    term = terms[OTHER_TERM if phase == OTHER else phase]
+    naive = max(float(_term_roofline(evaluation, term)), 0.0)
+    return naive, naive > 0
+
+
+def _profile(row: Measurement, evaluation: Evaluation) -> SyncedProfile:
+    machine = evaluation.machine
+    if not isinstance(machine, Ascend910a):
+        raise NotModelledError(f"only the Ascend 910A is modelled by phase, not {row.chip}")
+    return machine.synced_profile(evaluation.prefill_shares[0])
 
 
 def _prefill(row: Measurement, conditions: Conditions, serial: bool = False) -> Evaluation:
     tp, rows = conditions.whole("tp", 1), conditions.whole("rows")
     slices = _slices(conditions)
     changes: dict[str, object] = {
+        "kernel.recurrence": ABLATIONS[conditions.word("ablated", tuple(ABLATIONS), NOTHING)],
         "plan.micro_batch_prefill": 1,
         "plan.micro_batch_decode": 1,
         "plan.slices": 1 if serial else slices,
@@ -184,19 +200,6 @@ def _slices(conditions: Conditions) -> int | str:
     return int(text)
 
 
-def _not_ablated(conditions: Conditions) -> None:
-    conditions.used.add("ablated")
-    ablated = conditions.texts.get("ablated", NOTHING)
-    if ablated != NOTHING:
-        raise NotModelledError(
-            f"ablated={shown(ablated)}: the recurrence is one term, without instruction groups"
-        )
-
-
-def _device_terms(evaluation: Evaluation) -> tuple[Term, ...]:
-    return tuple(term for term in evaluation.prefill_stage.terms if term.name != HOST_TERM)
-
-
 def _extrapolated(evaluation: Evaluation) -> bool:
     return bool(evaluation.machine.notes())
 
@@ -217,17 +220,6 @@ def _ascend(chip: str) -> Ascend910a:
     if not isinstance(machine, Ascend910a):
         raise NotModelledError(f"only the Ascend 910A is modelled by phase, not {chip}")
     return machine
-
-
-def _all_reduce(machine: Ascend910a, payload: Array, world: Array) -> tuple[Array, Array]:
-    n = machine.numbers
-    return marginal_all_reduce_seconds(
-        payload,
-        world,
-        n.collective_fixed_seconds,
-        n.link_bandwidth_bytes_per_second,
-        n.measured_tp,
-    )
 
 
 def _term_roofline(evaluation: Evaluation, term: Term) -> Array:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from types import MappingProxyType
 from typing import TypeVar
 
 from explorer.config.presets import load_chip
@@ -14,6 +15,7 @@ from explorer.fidelity.fits import fitted_numbers, run_fits
 from explorer.fidelity.measurements import Measurement, shipped_measurements
 from explorer.fidelity.predict import predict
 from explorer.fidelity.prediction import Prediction
+from explorer.fidelity.profile import left_out_phases
 
 ROUNDING = 0.005
 """Printed values are rounded: a row is above a bound only if it beats it by more."""
@@ -32,7 +34,8 @@ class Row:
         prediction: the model's, or None.
         reason: why there is none.
         basis: how the prediction came about, and conditions that it did not use.
-        left_out: prediction [SI] of a refit without this row; None when no fit used it.
+        left_out: prediction [SI] of a refit without this row (of a profile: without its length);
+            None when no fit used it.
         beyond_fit: whether conditions lie outside the rows that a fit used.
     """
 
@@ -196,7 +199,8 @@ def fidelity_report(further: Iterable[Measurement] = ()) -> FidelityReport:
 def _shipped_report() -> FidelityReport:
     measurements = shipped_measurements()
     fits = run_fits(measurements)
-    return FidelityReport(tuple(_row(item, fits) for item in measurements), fits)
+    phases = left_out_phases(measurements)
+    return FidelityReport(tuple(_row(item, fits, phases) for item in measurements), fits)
 
 
 def _content(measurement: Measurement) -> tuple[object, ...]:
@@ -205,9 +209,13 @@ def _content(measurement: Measurement) -> tuple[object, ...]:
     return (m.id, m.chip, m.model, m.quantity, conditions, m.value, m.unit, m.source)
 
 
-def _row(measurement: Measurement, fits: Sequence[FitResult]) -> Row:
+def _row(
+    measurement: Measurement,
+    fits: Sequence[FitResult],
+    phases: Mapping[tuple[str, str], float] = MappingProxyType({}),
+) -> Row:
     outcome = predict(measurement)
-    left_out, beyond = None, False
+    left_out, beyond = phases.get((measurement.file, measurement.id)), False
     for fit in fits:
         found = fit.left_out.get((measurement.file, measurement.id))
         left_out = found if found is not None else left_out

@@ -17,7 +17,7 @@ HOST_TERM = "host_issue_wait"
 
 
 class SlicePoint(NamedTuple):
-    """One slice count: when the host has issued the pass, when the device could be done."""
+    """One slice count: when the host has issued the pass, when the device alone is done."""
 
     slices: int
     host_seconds: float
@@ -60,7 +60,7 @@ def slice_sweep(scenario: Scenario) -> SliceSweep:
 
 
 def slices_figure(sweep: SliceSweep) -> go.Figure:
-    """Draw host and device times as lines and the pass, the later of the two, as marks."""
+    """Draw host and device times as lines, and the pass, which ends after both, as marks."""
     figure = base_figure(300, "slices")
     counts = [str(point.slices) for point in sweep.points]
     lines = (
@@ -78,7 +78,7 @@ def slices_figure(sweep: SliceSweep) -> go.Figure:
         )
     figure.add_scatter(
         x=counts,
-        y=[max(point.host_seconds, point.device_seconds) for point in sweep.points],
+        y=[sweep.rows / point.rows_per_second for point in sweep.points],
         mode="markers",
         name="pass takes",
         marker={"color": GREY, "size": 11, "symbol": "square"},

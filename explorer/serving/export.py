@@ -49,6 +49,7 @@ def deploy_document(evaluation: Evaluation) -> dict[str, Any]:
         "buffer_clusters": number(evaluation.buffer_clusters),
         "pools": number(evaluation.pools),
         "environment": evaluation.machine.environment(),
+        **evaluation.machine.deployment(),
     }
 
 

@@ -42,7 +42,12 @@ MECHANISM_LABELS = {
     "kernel.fusion": "Operator fusion",
     "kernel.launch": "Kernel launches",
 }
+RECURRENCE_LABEL = "Instruction groups of the recurrence"
 WORD_NAMES = {
+    "whole": "All",
+    "without_broadcast_rows": "No broadcast rows",
+    "without_rank1_update": "No rank-1 update",
+    "without_both": "Neither",
     "mt": "MT",
     "flash": "Flash",
     "unfused": "Unfused",
@@ -95,6 +100,9 @@ def sidebar() -> None:
             with st.expander("Mechanisms"):
                 for path, label in MECHANISM_LABELS.items():
                     _words(path, label, scenario)
+        if family == "ascend910a":
+            with st.expander("Mechanisms"):
+                _words("kernel.recurrence", RECURRENCE_LABEL, scenario)
         with st.expander("Limits and measured times"):
             for path in LIMITS:
                 knob_slider(path)

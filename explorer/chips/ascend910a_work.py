@@ -1,0 +1,144 @@
+"""Work that prefill, the device-synced profile and decode of the Ascend 910A share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from explorer.chips.ascend910a_numbers import RECURRENCE_GROUPS, Ascend910aNumbers
+from explorer.chips.inputs import Inputs, Kinds
+from explorer.config.model import LayerKind
+from explorer.costs.arrays import ONE, ZERO, Array, Codes, total
+from explorer.costs.collective import marginal_all_reduce_seconds
+from explorer.costs.memory import layer_weight_bytes
+from explorer.costs.partition import StageShare
+from explorer.costs.terms import Bound, Term, code
+from explorer.costs.transfer import message_seconds
+
+ALL_REDUCES_PER_LAYER = 2
+"""One after the attention output and one after the MLP, both row-parallel (section 1)."""
+RECURRENCE_NUMBERS = (*RECURRENCE_GROUPS, "recurrence_time_factor")
+
+
+@dataclass(frozen=True)
+class Work:
+    """Bytes, MACs and measured slopes of one stage at one TP; sections are of the report."""
+
+    inputs: Inputs
+    numbers: Ascend910aNumbers
+    kinds: Kinds
+    share: StageShare
+    tp: Array
+
+    @property
+    def full(self) -> Array:
+        """Full-attention layers."""
+        return self.share.layers.get("full_attention", ZERO)
+
+    @property
+    def linear(self) -> Array:
+        """Gated-delta layers."""
+        return self.share.layers.get("linear_attention", ZERO)
+
+    @property
+    def split(self) -> Array:
+        """How much longer a card works than at the TP that slopes were measured at."""
+        return self.numbers.measured_tp / self.tp
+
+    @cached_property
+    def head_weight_bytes(self) -> Array:
+        """Output head on one rank [B]; the embedding is looked up, not streamed."""
+        i = self.inputs
+        return self.share.head * i.model.embedding_elements * i.weight_bytes / self.tp
+
+    @cached_property
+    def layer_weights_bytes(self) -> Array:
+        """Weights of the stage's layers on one rank [B]."""
+        i = self.inputs
+        return total(
+            [
+                count * layer_weight_bytes(i.model, kind, self.tp, i.weight_bytes)
+                for kind, count in self.share.layers.items()
+            ]
+        )
+
+    @property
+    def all_reduces(self) -> Array:
+        """All-reduces of one pass: two a layer and one of the hidden state (129 at 64 layers)."""
+        return ALL_REDUCES_PER_LAYER * self.share.layer_count + self.share.embedding
+
+    def payload_bytes(self, rows: Array) -> Array:
+        """Return bytes of an all-reduce: rows x hidden size x element (section 5.3)."""
+        return rows * self.inputs.model.hidden_size * self.inputs.compute_bytes
+
+    def all_reduce_seconds(self, rows: Array) -> tuple[Array, Array]:
+        """Return fixed and byte term of one collective on the device [s]; none on one card."""
+        n = self.numbers
+        return marginal_all_reduce_seconds(
+            self.payload_bytes(rows),
+            self.tp,
+            n.collective_fixed_seconds,
+            n.link_bandwidth_bytes_per_second,
+            n.measured_tp,
+        )
+
+    @property
+    def recurrence_seconds_per_row(self) -> Array:
+        """Recurrence of one token in one layer [s]: the sum of its groups (section 5.4)."""
+        groups = self.numbers.recurrence_groups(self.inputs.scenario.kernel.recurrence)
+        return total(list(groups.values())) * self.split
+
+    def recurrence_macs(self, rows: Array) -> Array:
+        """Return MACs of one gated-delta layer: three passes over the state a token."""
+        model = self.inputs.model
+        return 3 * rows * model.linear_value_heads * model.linear_head_dim**2 / self.tp
+
+    def gemm_shares(self, kind: LayerKind) -> dict[str, float]:
+        """Return weights of a layer's products as fractions of the model's average layer.
+
+        ``in`` and ``out`` of the mixer, ``up`` (gate and up) and ``down`` of the MLP; the profile
+        gives all 384 products as one phase, split here by their MACs (assumed).
+        """
+        model = self.inputs.model
+        elements = model.layer_weight_elements
+        norms = model.norm_vectors_per_layer * model.hidden_size
+        average = sum(elements[k] - norms for k in model.layer_kinds) / model.layers
+        down = model.hidden_size * model.ffn_width
+        width = (
+            model.query_heads * model.head_dim
+            if kind == "full_attention"
+            else model.linear_value_heads * model.linear_head_dim
+        )
+        out = model.hidden_size * width
+        up = (model.mlp_matrices - 1) * down
+        rest = elements[kind] - norms - down - up - out
+        parts = {"in": rest, "out": out, "up": up, "down": down}
+        return {name: part / average for name, part in parts.items()}
+
+    def hand_over(self, rows: Array, pp: Array) -> Term:
+        """Return the hidden state's way to the next pipeline stage; nothing without one."""
+        n = self.numbers
+        several = np.where(pp > 1, ONE, ZERO)
+        payload = several * self.payload_bytes(rows)
+        seconds = several * message_seconds(
+            payload, n.link_latency_seconds, n.link_bandwidth_bytes_per_second
+        )
+        names = ("link_latency_seconds", "link_bandwidth_bytes_per_second")
+        return self.term("stage_hand_over", seconds, Bound.LINK, names, payload)
+
+    def term(
+        self,
+        name: str,
+        seconds: Array,
+        bound: Bound,
+        sources: tuple[str, ...],
+        bytes_moved: Array = ZERO,
+        macs: Array = ZERO,
+        busy_seconds: Array | None = None,
+    ) -> Term:
+        """Return a term bound by one resource, exposed in full unless ``busy_seconds`` is given."""
+        busy = seconds if busy_seconds is None else busy_seconds
+        codes: Codes = code(bound)
+        return Term(name, seconds, busy, bytes_moved, macs, codes, self.kinds(*sources))

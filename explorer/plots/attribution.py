@@ -1,0 +1,183 @@
+"""What owns the wall: shares of a prefill pass against its rows, predicted and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import plotly.graph_objects as go
+
+from explorer.chips.ascend910a import Ascend910a
+from explorer.config.scenario import Scenario
+from explorer.config.units import human, significant
+from explorer.costs.arrays import Array, Codes
+from explorer.plots.measured import MEASURED_MARK
+from explorer.plots.style import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, base_figure
+from explorer.serving.evaluate import evaluate
+
+SHORTEST, LONGEST, POINTS, FINE = 256, 8192, 23, 600
+TICKS = (256, 512, 1024, 2048, 4096, 8192)
+PROMPT, ONE_PROMPT = "workload.prompt_tokens", {"plan.micro_batch_prefill": 1}
+PHASE_OF_TERM = {
+    "gated_delta": "gated_delta",
+    "full_attention": "full_attention",
+    "projections": "projections",
+    "collectives_fixed": "tp_all_reduce",
+    "all_reduce_bytes": "tp_all_reduce",
+    "norms": "norms",
+    "host_issue_wait": "host_issue_wait",
+}
+"""Phases that the overlapped pass's terms belong to; all further terms are ``other``."""
+PHASE_WORDS = {
+    "gated_delta": "recurrence",
+    "full_attention": "full attention",
+    "projections": "projections",
+    "tp_all_reduce": "all-reduces",
+    "norms": "norms",
+    "other": "rest",
+    "host_issue_wait": "waiting for the host",
+}
+PHASE_COLOURS = {
+    "gated_delta": RED,
+    "full_attention": PINK,
+    "projections": BLUE,
+    "tp_all_reduce": GREEN,
+    "norms": SKY,
+    "other": GREY,
+    "host_issue_wait": ORANGE,
+}
+
+
+class Profile(NamedTuple):
+    """Seconds of each phase over rows; ``whole`` is what shares are of."""
+
+    rows: Codes
+    seconds: dict[str, Array]
+    whole: Array
+
+    def share(self, phase: str) -> Array:
+        """Return a phase's share of the whole, over rows."""
+        found: Array = self.seconds[phase] / self.whole
+        return found
+
+
+class Crossing(NamedTuple):
+    """Rows from which one phase takes longer than another."""
+
+    rows: int
+    larger: str
+    smaller: str
+
+
+class MeasuredPhase(NamedTuple):
+    """One measured phase of a device-synced pass, and its share of the measured stack."""
+
+    rows: int
+    phase: str
+    seconds: float
+    share: float
+
+
+def grid(points: int = POINTS) -> Codes:
+    """Return rows of a prefill pass, geometrically spread."""
+    found: Codes = np.unique(np.geomspace(SHORTEST, LONGEST, points).round().astype(np.int64))
+    return found
+
+
+def overlapped_profile(scenario: Scenario, rows: Codes) -> Profile:
+    """Return the phases of the pass as it runs: exposed times, which add up to the wall."""
+    stage = evaluate(scenario.replacing({PROMPT: rows, **ONE_PROMPT})).prefill_stage
+    seconds = {name: np.zeros(rows.shape) for name in PHASE_WORDS}
+    for term in stage.terms:
+        seconds[PHASE_OF_TERM.get(term.name, "other")] += term.seconds
+    return Profile(rows, seconds, np.broadcast_to(stage.seconds, rows.shape))
+
+
+def synced_profile(scenario: Scenario, rows: Codes) -> Profile | None:
+    """Return the phases of the serial pass when every scope drains the device; shares of the stack.
+
+    None for a machine without such a profile.
+    """
+    evaluation = evaluate(scenario.replacing({PROMPT: rows, **ONE_PROMPT}))
+    machine = evaluation.machine
+    if not isinstance(machine, Ascend910a):
+        return None
+    found = machine.synced_profile(evaluation.prefill_shares[0])
+    seconds = {name: np.broadcast_to(part, rows.shape) for name, part in found.phases.items()}
+    return Profile(rows, seconds, np.broadcast_to(found.stack_seconds, rows.shape))
+
+
+def synced_and_running(scenario: Scenario) -> tuple[float, float] | None:
+    """Return the serial pass's wall at the scenario's rows: device-synced, and as it runs [s]."""
+    evaluation = evaluate(scenario.replacing({"plan.slices": 1}))
+    machine = evaluation.machine
+    if not isinstance(machine, Ascend910a):
+        return None
+    synced = machine.synced_profile(evaluation.prefill_shares[0]).wall_seconds
+    return float(synced), float(evaluation.prefill_stage.seconds)
+
+
+def crossings(profile: Profile) -> tuple[Crossing, ...]:
+    """Return where the largest phases overtake one another, in order of rows.
+
+    ``profile`` should hold many rows; each crossing is told at the first row that is past it.
+    """
+    found = []
+    names = [name for name, part in profile.seconds.items() if name != "other" and part.max() > 0]
+    for index, one in enumerate(names):
+        for other in names[index + 1 :]:
+            above = profile.seconds[one] > profile.seconds[other]
+            for place in np.flatnonzero(above[1:] != above[:-1]) + 1:
+                larger, smaller = (one, other) if above[place] else (other, one)
+                found.append(Crossing(int(profile.rows[place]), larger, smaller))
+    return tuple(sorted(found))
+
+
+def attribution_figure(profile: Profile, measured: Sequence[MeasuredPhase]) -> go.Figure:
+    """Draw a line of shares for each phase, and measured shares as open circles."""
+    figure = base_figure(400, "attribution")
+    for name, seconds in profile.seconds.items():
+        if not np.any(seconds > 0):
+            continue
+        colour, words = PHASE_COLOURS[name], PHASE_WORDS[name]
+        share = 100 * profile.share(name)
+        figure.add_scatter(
+            x=profile.rows.tolist(),
+            y=share.tolist(),
+            mode="lines",
+            name=words,
+            legendgroup=name,
+            line={"color": colour, "width": 2},
+            customdata=[
+                f"{words}, {human(float(rows), 'rows')}: {human(float(part), 's')}, "
+                f"{significant(float(value))} %"
+                for rows, part, value in zip(profile.rows, seconds, share, strict=True)
+            ],
+            hovertemplate="%{customdata}<extra></extra>",
+        )
+        points = [point for point in measured if point.phase == name]
+        if points:
+            figure.add_scatter(
+                x=[point.rows for point in points],
+                y=[100 * point.share for point in points],
+                mode="markers",
+                name=f"{words}, measured",
+                legendgroup=name,
+                showlegend=False,
+                marker={**MEASURED_MARK, "color": colour, "line": {"width": 2, "color": colour}},
+                customdata=[
+                    f"{words}, measured at {human(float(point.rows), 'rows')}: "
+                    f"{human(point.seconds, 's')}, {significant(100 * point.share)} %"
+                    for point in points
+                ],
+                hovertemplate="%{customdata}<extra></extra>",
+            )
+    figure.update_xaxes(
+        title="rows of a prefill pass",
+        type="log",
+        tickvals=list(TICKS),
+        ticktext=[f"{tick:,}" for tick in TICKS],
+    )
+    figure.update_yaxes(title="share", ticksuffix=" %", rangemode="tozero")
+    return figure

@@ -1,0 +1,133 @@
+"""How many slices: prefill passes over rows and slice counts, the rule's choice and its loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from explorer.config.errors import refuse
+from explorer.config.numbers import as_float_array
+from explorer.config.scenario import Scenario
+from explorer.costs.arrays import Array, Codes
+from explorer.costs.overlap import effective_slices, slices_by_rule
+from explorer.serving.evaluate import Evaluation, evaluate
+
+FAMILY = "ascend910a"
+COUNTS = (1, 2, 3, 4, 5, 6, 7, 8)
+CONSTANT = 4
+"""The count that the engine used for every length before it had a rule (section 3)."""
+CROSSING_ROWS = (96, 8192)
+CROSSING_POINTS = 65
+
+
+@dataclass(frozen=True)
+class SliceStudy:
+    """Passes of one scenario's chip and plan; all arrays are rows x counts or rows.
+
+    Attributes:
+        rows: rows of a pass.
+        counts: slice counts tried.
+        seconds: time of a pass, rows x counts [s].
+        runs_as: slices that really run, rows x counts; 1 is the serial path.
+        best: count of the shortest pass, the smaller of equal ones.
+        rule: count that the scenario's rule gives.
+        evaluation: the passes themselves.
+    """
+
+    rows: Codes
+    counts: Codes
+    seconds: Array
+    runs_as: Codes
+    best: Codes
+    rule: Codes
+    evaluation: Evaluation
+
+    @property
+    def tokens_per_second(self) -> Array:
+        """Prefill rate of each pass, rows x counts."""
+        rate: Array = self.rows[:, None] / self.seconds
+        return rate
+
+    def seconds_at(self, counts: Codes | int) -> Array:
+        """Return the time of one count for each number of rows [s]; the count must be tried."""
+        columns = np.searchsorted(self.counts, np.broadcast_to(counts, self.rows.shape))
+        found: Array = self.seconds[np.arange(self.rows.size), columns]
+        return found
+
+    def loss(self, counts: Codes | int) -> Array:
+        """Return how much longer than the best a count takes, as a fraction."""
+        return self.seconds_at(counts) / self.seconds_at(self.best) - 1
+
+
+def require_slicing(scenario: Scenario) -> None:
+    """Raise InputError, in one sentence, for a chip whose all-reduces are not sliced."""
+    chip = scenario.chip_document()
+    if chip.family != FAMILY:
+        accepted = "does not slice its all-reduces; expected a scenario of the Ascend 910A"
+        raise refuse("chip", chip.name, accepted)
+
+
+def slice_study(scenario: Scenario, rows: Sequence[int]) -> SliceStudy:
+    """Return passes of ``rows`` prompt tokens at every count of ``COUNTS``, through ``evaluate``.
+
+    What the rule chooses is tried too. One prompt makes a pass, whatever the micro-batch.
+
+    Raises:
+        InputError: when a number of rows is no accepted prompt length.
+    """
+    lengths: Codes = np.asarray(rows, dtype=np.int64)
+    single = scenario.replacing({"workload.prompt_tokens": lengths, "plan.micro_batch_prefill": 1})
+    rule = rule_counts(scenario, lengths)
+    counts: Codes = np.unique(np.concatenate([COUNTS, rule]))
+    swept = single.replacing(
+        {"workload.prompt_tokens": lengths[:, None], "plan.slices": counts[None, :]}
+    )
+    evaluation = evaluate(swept)
+    shape = (lengths.size, counts.size)
+    seconds = np.broadcast_to(evaluation.prefill_stage.seconds, shape)
+    best: Codes = counts[seconds.argmin(axis=1)]
+    runs_as = _effective(scenario, lengths[:, None], counts[None, :])
+    return SliceStudy(lengths, counts, seconds, runs_as, best, rule, evaluation)
+
+
+def rule_counts(scenario: Scenario, rows: Codes) -> Codes:
+    """Return the slices that really run when the scenario's rule chooses, for each pass."""
+    plan = scenario.plan
+    chosen = slices_by_rule(
+        as_float_array(rows),
+        as_float_array(plan.max_slices),
+        as_float_array(plan.min_rows_per_slice),
+    )
+    return _effective(scenario, rows, chosen)
+
+
+def best_spans(scenario: Scenario) -> tuple[tuple[int, int], ...]:
+    """Return (first row, count) of each span of rows with one best count, by bisection.
+
+    Looks from 96 to 8192 rows; a span shorter than the grid's steps can be missed.
+    """
+    low, high = CROSSING_ROWS
+    grid = np.unique(np.geomspace(low, high, CROSSING_POINTS).round().astype(np.int64))
+    best = slice_study(scenario, grid.tolist()).best
+    spans = [(low, int(best[0]))]
+    changes = np.flatnonzero(best[1:] != best[:-1])
+    if changes.size == 0:
+        return tuple(spans)
+    left, right = grid[changes].copy(), grid[changes + 1].copy()
+    before = best[changes]
+    while np.any(right - left > 1):
+        middle = (left + right) // 2
+        same = slice_study(scenario, middle.tolist()).best == before
+        left, right = np.where(same, middle, left), np.where(same, right, middle)
+    after = slice_study(scenario, right.tolist()).best
+    return (*spans, *((int(row), int(count)) for row, count in zip(right, after, strict=True)))
+
+
+def _effective(scenario: Scenario, rows: Codes, counts: Any) -> Codes:
+    least = as_float_array(scenario.value("hardware.serial_below_rows_per_slice"))
+    tp = as_float_array(scenario.plan.tp_prefill)
+    real = effective_slices(as_float_array(counts), as_float_array(rows), tp, least)
+    return real.astype(np.int64)

@@ -1,0 +1,291 @@
+"""What would it take? The values of single knobs, and of pairs, that reach a target rate.
+
+Each knob is scanned over its own bounds through one broadcast ``evaluate``; the bracket that holds
+the nearest value that reaches the target is then cut into sections again and again. A scan without
+such a value proves that the knob alone cannot, as its best value says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from explorer.config.errors import refuse
+from explorer.config.quantity import Knob
+from explorer.config.scenario import Scenario, legal_values
+from explorer.costs.arrays import Array
+from explorer.serving.evaluate import evaluate
+from explorer.serving.levers import (
+    Lever,
+    Values,
+    between,
+    changes_of,
+    distance,
+    factor,
+    lever_knob,
+    lever_now,
+    lever_paths,
+    overlapping,
+    scan,
+)
+
+Phase = Literal["prefill", "decode"]
+PHASES: tuple[Phase, ...] = ("prefill", "decode")
+SECTIONS, ROUNDS = 65, 9
+NO_EFFECT = 1e-9
+PAIRED_LEVERS, PAIR_SECTIONS, PAIR_ZOOMS, PAIR_ROUNDS = 6, 25, 3, 3
+PAIR_REACH = 1e-3
+WORTH_PAIRING = 1e-3
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two knobs moved together to the values of the least product of factors."""
+
+    first: Lever
+    second: Lever
+    first_value: float
+    second_value: float
+
+    @property
+    def cost(self) -> float:
+        """Product of both factors."""
+        first = factor(self.first.now, self.first_value) or math.inf
+        return first * (factor(self.second.now, self.second_value) or math.inf)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Everything that reaches a target rate, the smallest change first.
+
+    ``rows`` is what one pass brings: rows of prefill, or requests of a decode step.
+    ``rate`` is NaN for a plan that does not fit; then there are no levers.
+    """
+
+    phase: Phase
+    target: float
+    rows: float
+    rate: float
+    levers: tuple[Lever, ...]
+    pairs: tuple[Pair, ...]
+
+    @property
+    def reached(self) -> bool:
+        """Whether the present scenario reaches the target already."""
+        return self.rate >= self.target
+
+    @property
+    def wall_seconds(self) -> float:
+        """Time that a pass may take at the target rate [s]."""
+        return self.rows / self.target
+
+    @property
+    def alone(self) -> tuple[Lever, ...]:
+        """Levers that reach the target alone."""
+        return tuple(lever for lever in self.levers if lever.needed is not None)
+
+    @property
+    def not_alone(self) -> tuple[Lever, ...]:
+        """Levers that cannot, the one that comes nearest first."""
+        return tuple(lever for lever in self.levers if lever.needed is None)
+
+
+def rate_of(scenario: Scenario, phase: Phase) -> Array:
+    """Return tokens a second of one pipeline in steady state, NaN where the plan does not fit.
+
+    Prefill: micro-batch x prompt tokens a pass; decode: one token a request and step.
+    """
+    found = evaluate(scenario)
+    stage = found.prefill_stage if phase == "prefill" else found.decode_stage
+    return np.where(found.feasible, _rows(scenario, phase) / stage.seconds, np.nan)
+
+
+def solve(scenario: Scenario, phase: Phase, target: float, pairs: bool = True) -> Solution:
+    """Return what it takes to reach ``target`` tokens a second at this scenario's prompt length.
+
+    Args:
+        scenario: a checked scenario of single values.
+        phase: which rate the target is of.
+        target: rate of one pipeline [tokens/s].
+        pairs: whether to look for pairs too.
+
+    Raises:
+        InputError: when the target is no finite number above 0.
+    """
+    if not (math.isfinite(target) and target > 0):
+        raise refuse("target", target, "expected a rate above 0 tokens/s")
+    rate = float(rate_of(scenario, phase))
+    rows = float(_rows(scenario, phase))
+    if math.isnan(rate) or rate >= target:
+        return Solution(phase, target, rows, rate, (), ())
+    problem = _Problem(scenario, phase, target, rate)
+    found = (problem.lever(path) for path in lever_paths(scenario))
+    levers = sorted((lever for lever in found if lever is not None), key=_order)
+    best = problem.pairs(levers) if pairs else ()
+    return Solution(phase, target, rows, rate, tuple(levers), best)
+
+
+def needed_terms(
+    terms: Mapping[str, float], wall_seconds: float, target_seconds: float
+) -> dict[str, float | None]:
+    """Return what each term of a sum must come to, all else fixed, for another sum [s].
+
+    None for a term that cannot: the rest alone takes as long.
+    """
+    excess = wall_seconds - target_seconds
+    return {name: value - excess if value > excess else None for name, value in terms.items()}
+
+
+def _rows(scenario: Scenario, phase: Phase) -> Any:
+    plan = scenario.plan
+    if phase == "decode":
+        return plan.micro_batch_decode
+    return plan.micro_batch_prefill * scenario.workload.prompt_tokens
+
+
+def _order(lever: Lever) -> tuple[float, float]:
+    """Sort by the change needed; those that cannot come last, the nearest of them first."""
+    return (math.inf if lever.needed is None else lever.times or math.inf, -lever.best_rate)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    scenario: Scenario
+    phase: Phase
+    target: float
+    rate: float
+
+    def rates(self, changes: Mapping[str, Values], shape: tuple[int, ...]) -> Array:
+        """Return rates over arrays of values, NaN where a plan does not fit."""
+        merged: dict[str, object] = {}
+        for path, values in changes.items():
+            merged |= changes_of(self.scenario, path, values)
+        result: Array = np.broadcast_to(
+            rate_of(self.scenario.unchecked(merged), self.phase), shape
+        ).copy()
+        return result
+
+    def lever(self, path: str) -> Lever | None:
+        """Return what one knob alone can do; None for one that changes nothing."""
+        knob = lever_knob(self.scenario, path)
+        if knob is None:
+            return None
+        now = lever_now(self.scenario, path)
+        values = scan(self.scenario, knob, now)
+        if values.size == 0:
+            return None
+        rates = np.nan_to_num(self.rates({path: values}, values.shape), nan=0.0)
+        if rates.max() <= self.rate * (1 + NO_EFFECT):
+            return None
+        away = distance(now, values)
+        top = np.flatnonzero(rates >= rates.max() * (1 - NO_EFFECT))
+        best = int(top[away[top].argmin()])
+        needed = None
+        reaching = np.flatnonzero(rates >= self.target)
+        if reaching.size:
+            nearest = int(reaching[away[reaching].argmin()])
+            needed = self._refined(path, knob, now, values, nearest)
+        return Lever(
+            path,
+            knob.label,
+            knob.shown_unit,
+            now,
+            needed,
+            float(values[best]),
+            float(rates[best]),
+        )
+
+    def _refined(
+        self, path: str, knob: Knob, now: float | str, values: Values, index: int
+    ) -> float:
+        """Return the value nearest to now within the bracket that ends at a reaching value."""
+        reaching: float = values[index].item()
+        if isinstance(now, str) or knob.scale in ("powers_of_two", "divisors"):
+            return reaching
+        failing: float = values[index + (1 if reaching < now else -1)].item()
+        for _ in range(ROUNDS):
+            cuts = between(failing, reaching, SECTIONS, knob.whole)
+            rates = self.rates({path: cuts}, cuts.shape)
+            first = int(np.flatnonzero(rates >= self.target)[0])
+            reaching, failing = cuts[first].item(), cuts[max(first - 1, 0)].item()
+            if knob.whole and abs(reaching - failing) <= 1:
+                break
+        return float(reaching)
+
+    def pairs(self, levers: list[Lever]) -> tuple[Pair, ...]:
+        """Return the pairs that are cheaper than either knob alone, the cheapest first."""
+        usable = [item for item in levers if not isinstance(item.now, str) and item.now > 0]
+        usable = usable[:PAIRED_LEVERS]
+        found = []
+        for index, one in enumerate(usable):
+            for other in usable[index + 1 :]:
+                first, second = (other, one) if self._whole(other) else (one, other)
+                if self._whole(second) or overlapping(first.path, second.path):
+                    continue
+                pair = self._pair(first, second)
+                if pair is not None and _worthwhile(pair):
+                    found.append(pair)
+        return tuple(sorted(found, key=lambda pair: pair.cost))
+
+    def _whole(self, lever: Lever) -> bool:
+        knob = lever_knob(self.scenario, lever.path)
+        return knob is not None and knob.whole
+
+    def _pair(self, first: Lever, second: Lever) -> Pair | None:
+        whole = self._whole(first)
+        start, end = float(first.now), _end(first)
+        best: tuple[float, float, float] | None = None
+        for _ in range(1 if whole else PAIR_ZOOMS):
+            ones = between(start, end, PAIR_SECTIONS, whole)
+            if whole:
+                legal = legal_values(self.scenario, first.path)
+                ones = ones[np.isin(ones, legal)] if legal else ones
+            others = self._partners(first.path, ones, second)
+            costs = distance(float(first.now), ones) + np.abs(np.log(others / float(second.now)))
+            if np.isnan(costs).all():
+                return None
+            index = int(np.nanargmin(costs))
+            if best is None or costs[index] < best[0]:
+                best = (float(costs[index]), float(ones[index]), float(others[index]))
+            start, end = ones[max(index - 1, 0)].item(), ones[min(index + 1, ones.size - 1)].item()
+        return None if best is None else Pair(first, second, best[1], best[2])
+
+    def _partners(self, path: str, ones: Values, second: Lever) -> Array:
+        """Return, for each value of the first knob, the least change of the second; or NaN."""
+        column = ones[:, None]
+        failing = np.full(ones.shape, float(second.now))
+        reaching = np.full(ones.shape, _end(second))
+        rows = np.arange(ones.size)
+        possible = np.ones(ones.shape, dtype=np.bool_)
+        for _ in range(PAIR_ROUNDS):
+            steps = np.linspace(0.0, 1.0, PAIR_SECTIONS)
+            cuts = failing[:, None] * (reaching / failing)[:, None] ** steps
+            cuts[:, 0], cuts[:, -1] = failing, reaching
+            enough = self.rates({path: column, second.path: cuts}, cuts.shape) >= self.target
+            possible &= enough.any(axis=1)
+            index = enough.argmax(axis=1)
+            reaching = np.where(possible, cuts[rows, index], reaching)
+            failing = np.where(possible, cuts[rows, np.maximum(index - 1, 0)], failing)
+        return np.where(possible, reaching, np.nan)
+
+
+def _end(lever: Lever) -> float:
+    """Return how far a knob is moved in a pair: to what it needs alone, or to its best."""
+    end = lever.best if lever.needed is None else lever.needed
+    now = float(lever.now)
+    return max(end, PAIR_REACH * now) if end < now else min(end, now / PAIR_REACH)
+
+
+def _worthwhile(pair: Pair) -> bool:
+    """Return whether both knobs move, for less than either alone would need."""
+    alone = min(pair.first.times or math.inf, pair.second.times or math.inf)
+    both = (
+        factor(pair.first.now, pair.first_value),
+        factor(pair.second.now, pair.second_value),
+    )
+    moved = all(item is not None and item > 1 + WORTH_PAIRING for item in both)
+    return moved and pair.cost < alone * (1 - WORTH_PAIRING)

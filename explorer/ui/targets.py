@@ -1,0 +1,238 @@
+"""Section "What would it take?": a target rate, what each number alone would have to be, pairs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from explorer.config.scenario import Scenario, parse_scenario
+from explorer.config.units import human, significant
+from explorer.serving.levers import Lever, factor
+from explorer.serving.targets import PHASES, Phase, Solution, needed_terms, rate_of, solve
+from explorer.ui.text import plain
+
+ASCEND = "ascend910a"
+PHASE, TARGET = "target:phase", "target:rate"
+REPORT_TARGET = 2000.0
+"""Prefill rate that the report aims at (section 5.5)."""
+MORE_THAN_NOW = 1.5
+LARGEST_TARGET = 1e12
+MOST_LEVERS, MOST_PAIRS = 12, 5
+
+
+def section(scenario: Scenario, measured: Sequence[tuple[int, dict[str, float]]] = ()) -> None:
+    """Draw the section; ``measured`` are tables of a pass's rows and seconds by phase."""
+    st.subheader("What would it take?", anchor=False)
+    left, right = st.columns(2)
+    phase: Phase = left.segmented_control(
+        "Rate of", PHASES, default=PHASES[0], key=PHASE, required=True, format_func=str.capitalize
+    )
+    present = float(rate_of(scenario, phase))
+    if math.isnan(present):
+        st.info("The plan does not fit, so that it has no rate to raise.")
+        return
+    target = right.number_input(
+        "Target [tokens/s]",
+        min_value=1e-3,
+        max_value=LARGEST_TARGET,
+        value=first_target(scenario, phase, present),
+        key=f"{TARGET}:{phase}:{scenario.chip_document().id}",
+        format="%.6g",
+        help="Rate of one pipeline at the scenario's prompt length; now "
+        f"{significant(present)} tokens/s.",
+    )
+    solution = solved(scenario, phase, float(target))
+    st.markdown(lead_sentence(solution))
+    if solution.levers:
+        st.table(_table(solution), hide_index=True)
+        _more(solution)
+        _pairs(solution)
+        if phase == "prefill" and scenario.chip_document().family == ASCEND:
+            show_findings(solution)
+    if phase == "prefill":
+        for rows, table in measured:
+            st.markdown(measured_sentence(rows, table, float(target)))
+
+
+def first_target(scenario: Scenario, phase: Phase, present: float) -> float:
+    """Return the target to begin with: the report's for its own prefill, else 1.5 times now."""
+    if phase == "prefill" and scenario.chip_document().family == ASCEND:
+        return REPORT_TARGET
+    return float(f"{MORE_THAN_NOW * present:.3g}")
+
+
+def solved(scenario: Scenario, phase: Phase, target: float) -> Solution:
+    """Return the solution, kept for as long as the sliders stand as they do."""
+    return _solved(json.dumps(scenario.to_json(), sort_keys=True), phase, target)
+
+
+@st.cache_data(max_entries=64, show_spinner="Trying every number …")
+def _solved(document: str, phase: Phase, target: float) -> Solution:
+    return solve(parse_scenario(json.loads(document)), phase, target)
+
+
+def lead_sentence(solution: Solution) -> str:
+    """Return the answer: whether one number can do it, and which changes least."""
+    rate, target = significant(solution.rate), significant(solution.target)
+    if solution.reached:
+        return f"**{target} tokens/s** is reached already: this scenario delivers {rate}."
+    unit = "rows" if solution.phase == "prefill" else "requests"
+    wall = (
+        f"**{target} tokens/s** of {solution.phase} for {human(solution.rows, unit)} is a pass of "
+        f"{human(solution.wall_seconds, 's')}; now it takes "
+        f"{human(solution.rows / solution.rate, 's')} ({rate} tokens/s)."
+    )
+    if not solution.alone:
+        nearest = solution.not_alone[:1]
+        tail = "".join(
+            f" The nearest, {plain(item.label)}, ends at {significant(item.best_rate)} tokens/s."
+            for item in nearest
+        )
+        return f"{wall} **No single number can do it.**{tail}"
+    first = solution.alone[0]
+    others = len(solution.alone) - 1
+    more = f" {others} more can do it alone." if others else ""
+    times = "" if first.times is None else f", a change of {significant(first.times)} times"
+    return (
+        f"{wall} The least change is **{plain(first.label)}**: from {shown(first, first.now)} to "
+        f"{shown(first, first.needed)}{times}.{more}"
+    )
+
+
+def measured_sentence(rows: int, table: dict[str, float], target: float) -> str:
+    """Return what a measured, device-synced table asks of its largest phase for a target."""
+    wall = table["wall"]
+    phases = {name: value for name, value in table.items() if name not in ("wall", "stack")}
+    goal = rows / target
+    lead = (
+        f"By the measured device-synced table at {human(float(rows), 'rows')} "
+        f"({significant(wall, 4)} s, a pass that drains the device at every scope)"
+    )
+    if wall <= goal:
+        return f"{lead}, {significant(target)} tokens/s is reached already."
+    needed = {name: value for name, value in needed_terms(phases, wall, goal).items() if value}
+    if not needed:
+        return f"{lead}, no phase alone can reach {significant(target)} tokens/s."
+    name = max(needed, key=lambda item: phases[item])
+    value = needed[name]
+    return (
+        f"{lead}, {plain(name.replace('_', ' '))} would have to fall from "
+        f"{significant(phases[name], 4)} s to **{significant(value or 0.0)} s**, "
+        f"**{significant(phases[name] / (value or 1.0))} times**, all else fixed."
+    )
+
+
+def shown(lever: Lever, value: float | str | None) -> str:
+    """Return a lever's value for people."""
+    if value is None or isinstance(value, str):
+        return value or "–"
+    return human(float(value), lever.unit)
+
+
+def _table(solution: Solution) -> pd.DataFrame:
+    return _rows(solution.levers[:MOST_LEVERS])
+
+
+def _rows(levers: Sequence[Lever]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "number": plain(lever.label),
+                "now": shown(lever, lever.now),
+                "needed": "cannot" if lever.needed is None else shown(lever, lever.needed),
+                "times": "–" if lever.times is None else significant(lever.times),
+                "at its best": shown(lever, lever.best),
+                "reaches": f"{significant(lever.best_rate)} tokens/s",
+            }
+            for lever in levers
+        ]
+    )
+
+
+def _more(solution: Solution) -> None:
+    rest = solution.levers[MOST_LEVERS:]
+    if rest:
+        with st.expander(f"{len(rest)} more that cannot"):
+            st.table(_rows(rest), hide_index=True)
+
+
+def _pairs(solution: Solution) -> None:
+    if not solution.pairs:
+        alone = solution.alone
+        tail = f" than {plain(alone[0].label)} alone" if alone else " that reaches it"
+        st.markdown(f"No pair of the nearest numbers is cheaper{tail}.")
+        return
+    least = solution.alone[0] if solution.alone else None
+    tail = ""
+    if least is not None and (least.times or 0.0) <= solution.pairs[0].cost:
+        tail = f"; none changes less than {plain(least.label)} alone"
+    st.markdown(f"**Two together**, the least product of both factors first{tail}:")
+    st.table(
+        pd.DataFrame(
+            [
+                {
+                    "first": _part(pair.first, pair.first_value),
+                    "and": _part(pair.second, pair.second_value),
+                    "product of factors": significant(pair.cost),
+                }
+                for pair in solution.pairs[:MOST_PAIRS]
+            ]
+        ),
+        hide_index=True,
+    )
+
+
+def _part(lever: Lever, value: float) -> str:
+    times = factor(lever.now, value)
+    return (
+        f"{plain(lever.label)}: {shown(lever, lever.now)} → {shown(lever, value)} "
+        f"({'–' if times is None else significant(times)} times)"
+    )
+
+
+def findings(solution: Solution) -> tuple[str, ...]:
+    """Return what the report's section 6 rules out, as the solver finds it for these sliders."""
+    found = []
+    for name, paths in FINDINGS.items():
+        levers = [lever for lever in solution.levers if lever.path in paths]
+        if levers:
+            found.append(_finding(name, levers[0], solution))
+        else:
+            found.append(f"**{name}** gains nothing: no value within its range beats the present.")
+    return tuple(found)
+
+
+FINDINGS = {
+    "More slices": ("plan.slices",),
+    "A cheaper collective": ("hardware.collective_fixed_seconds",),
+    "A faster link": ("hardware.link_bandwidth_bytes_per_second",),
+    "Faster projections": ("hardware.projection_seconds_per_row_layer",),
+    "Less host issue": ("hardware.host_*",),
+    "A faster recurrence": ("hardware.recurrence_*", "hardware.recurrence_time_factor"),
+}
+
+
+def _finding(name: str, lever: Lever, solution: Solution) -> str:
+    gain = significant(100 * (lever.best_rate / solution.rate - 1))
+    if lever.needed is None:
+        return (
+            f"**{name}** cannot reach it alone: at its best ({shown(lever, lever.best)}) the pass "
+            f"does {significant(lever.best_rate)} tokens/s, {gain} % more than now."
+        )
+    times = "" if lever.times is None else f", {significant(lever.times)} times"
+    return (
+        f"**{name}** can: {plain(lever.label)} from {shown(lever, lever.now)} to "
+        f"{shown(lever, lever.needed)}{times}."
+    )
+
+
+def show_findings(solution: Solution) -> None:
+    """List the findings, where there are any."""
+    found = findings(solution)
+    if found:
+        st.markdown("**What this rules out, for the present sliders**")
+        st.markdown("\n".join(f"- {sentence}" for sentence in found))
