@@ -10,6 +10,8 @@ from explorer.config.errors import InputError, Problem, refuse, shown
 from explorer.config.knobs import scenario_knobs
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
+from explorer.serving.evaluate import evaluate
+from explorer.serving.report import broken_constraints, violation_message
 from explorer.serving.slice_study import CONSTANT, SliceStudy, require_slicing, slice_study
 
 SLICES_SCHEMA = "explorer.slices/1"
@@ -37,8 +39,26 @@ def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any]
     rows = parse_rows(options.rows)
     require_slicing(scenario)
     study = slice_study(scenario, rows)
+    misfits = plan_misfits(scenario)
     document = slices_document(study)
+    if misfits:
+        # A plan that does not fit has no speed, at any count.
+        document["rows"] = [
+            {**row, "prefill_seconds": None, "tokens_per_second": None, "best": None}
+            for row in document["rows"]
+        ]
+        document["notes"] = [*misfits, *document["notes"]]
+        return document, "this plan does not fit:\n" + "\n".join(f"  {text}" for text in misfits)
     return document, slices_text(study, document["notes"])
+
+
+def plan_misfits(scenario: Scenario) -> tuple[str, ...]:
+    """Return why the plan fits no machine; its prompt length is replaced by ``--rows``."""
+    return tuple(
+        violation_message(constraint)
+        for constraint in broken_constraints(evaluate(scenario))
+        if constraint.name != "context"
+    )
 
 
 def parse_rows(text: str) -> tuple[int, ...]:

@@ -121,3 +121,11 @@ def test_one_card_runs_serially():
     s = scenario(ASCEND, plan__tp_prefill=1, plan__tp_decode=1)
     assert rule_counts(s, np.asarray([8192])).tolist() == [1]
     assert best_spans(s) == ((96, 1),)
+
+
+def test_a_plan_that_does_not_fit_has_no_speed(capsys):
+    found = document(
+        capsys, "--rows", "4096", "--set", "plan.pp_prefill=64", "--set", "plan.pp_decode=64"
+    )
+    assert all(row["tokens_per_second"] is None for row in found["rows"])
+    assert "256 cards" in found["notes"][0]

@@ -149,6 +149,11 @@ class Ascend910a:
             )
         if np.any((i.tp_prefill != n.measured_tp) | (i.tp_decode != n.measured_tp)):
             notes.append(f"Only {n.measured_tp:.0f} cards were measured: other TP is extrapolated.")
+        if np.any((i.pp_prefill > 1) | (i.pp_decode > 1)):
+            notes.append(
+                "Pipeline stages were never measured. Times of a pass are those of its largest "
+                "stage, and a request passes every stage."
+            )
         return tuple(notes)
 
     @property

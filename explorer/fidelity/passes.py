@@ -68,7 +68,16 @@ def prefill_throughput(row: Measurement, conditions: Conditions) -> Prediction:
 
 
 def phase_time(row: Measurement, conditions: Conditions) -> Prediction:
-    """Predict one phase of a device-synced, serial prefill pass of ``rows``."""
+    """Predict one phase of a device-synced, serial prefill pass of ``rows``.
+
+    Raises:
+        NotModelledError: for a sliced or running pass, whose phases overlap.
+    """
+    synced = conditions.word("device_synced", ("yes", "no"), "yes")
+    if synced == "no" or conditions.whole("slices", 1) > 1:
+        raise NotModelledError(
+            "phases are modelled for the device-synced, serial pass only: elsewhere they overlap"
+        )
     return _phase(row, conditions, conditions.word("phase", (WALL, STACK, *PHASES)))
 
 

@@ -43,13 +43,16 @@ def page() -> None:
     """Draw the page for this session's scenario."""
     scenario = state.scenario()
     st.header("What owns the wall?", anchor=False)
+    evaluation = evaluate(scenario)
+    if state.says_that_it_does_not_fit(evaluation):
+        return
     st.markdown(owner_sentence(scenario))
     if scenario.chip_document().family != FAMILY:
         chip = plain(scenario.chip_document().name)
         st.info(f"The profile by length and the replay are the Ascend 910A's; this is the {chip}.")
         targets.section(scenario)
         return
-    for note in evaluate(scenario).machine.notes():
+    for note in evaluation.machine.notes():
         st.caption(f"Note: {plain(note)}")
     if scenario.measured.prefill_seconds is None:
         _shares(scenario)

@@ -65,6 +65,10 @@ def _export() -> None:
     )
     st.markdown("**What to set on the engine**")
     st.table(_deploy_table(document["deploy"]), hide_index=True)
+    commands = [*document["deploy"].get("prepare", ()), *document["deploy"].get("launch", ())]
+    if commands:
+        st.markdown("**How to start it, a line for each rank**")
+        st.code("\n".join(commands), language=None, wrap_lines=True)
 
 
 def _deploy_table(deploy: dict[str, Any]) -> pd.DataFrame:
@@ -75,6 +79,10 @@ def _deploy_table(deploy: dict[str, Any]) -> pd.DataFrame:
     ]
     rows += [(name.replace("_", " "), str(deploy[name])) for name in ("buffer_clusters", "pools")]
     rows += [(f"environment: {name}", value) for name, value in deploy["environment"].items()]
+    rows += [
+        (f"slice rule: {name.replace('_', ' ')}", str(value))
+        for name, value in deploy.get("slice_rule", {}).items()
+    ]
     return pd.DataFrame(rows, columns=["setting", "value"])
 
 

@@ -39,9 +39,12 @@ def page() -> None:
     if scenario.measured.prefill_seconds is not None:
         st.info("A measured prefill time is typed in, so that no slice count changes anything.")
         return
+    evaluation = evaluate(scenario)
+    if state.says_that_it_does_not_fit(evaluation):
+        return
     rows = int(scenario.plan.micro_batch_prefill * scenario.workload.prompt_tokens)
     st.markdown(answer(scenario, rows))
-    for note in evaluate(scenario).machine.notes():
+    for note in evaluation.machine.notes():
         st.caption(f"Note: {plain(note)}")
     study = map_study(scenario)
     measured = measured_passes(scenario)

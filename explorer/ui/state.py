@@ -23,6 +23,9 @@ from explorer.config.links import (
 )
 from explorer.config.presets import scenario_presets
 from explorer.config.scenario import Scenario
+from explorer.serving.evaluate import Evaluation
+from explorer.serving.report import broken_constraints, violation_message
+from explorer.ui.text import plain
 
 DEFAULT_PRESET = "mt3000-llama2-13b"
 SCENARIO, PRESET, NOTICES, GENERATION = "scenario", "preset", "notices", "generation"
@@ -164,6 +167,15 @@ def show_notices() -> None:
 
 def _close_notices() -> None:
     st.session_state[NOTICES] = ()
+
+
+def says_that_it_does_not_fit(evaluation: Evaluation) -> bool:
+    """Say why a plan breaks its constraints, and return whether it does: it has no speed then."""
+    if evaluation.feasible:
+        return False
+    messages = " ".join(map(violation_message, broken_constraints(evaluation)))
+    st.error(f"**This plan does not fit, so there is no speed to show.** {plain(messages)}")
+    return True
 
 
 def widget_value(key: str) -> Any:
