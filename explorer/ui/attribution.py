@@ -26,12 +26,14 @@ from explorer.plots.attribution import (
 from explorer.plots.replay import host_scopes, replay_figure, replay_window
 from explorer.plots.style import words
 from explorer.serving.evaluate import evaluate
-from explorer.ui import conflicts, state, targets
+from explorer.ui import conflicts, recurrence, state, targets
 from explorer.ui.text import plain
 
 SYNCED, OVERLAPPED = "Device-synced", "As it runs"
 FAMILY = "ascend910a"
 VIEW, FIRST_LAYER = "attribution:view", "attribution:layer"
+SHORTEST_PROFILE = 1105
+"""Rows of the shortest device-synced pass (section 5.2)."""
 WINDOW_LAYERS = 4
 MOST_CROSSINGS = 4
 SCOPES_SHORT, WALL_SHORT = 2.77, 1.25
@@ -58,6 +60,7 @@ def page() -> None:
         _shares(scenario)
         _replay(scenario)
         _scopes(scenario)
+        recurrence.section(scenario)
     targets.section(scenario, measured_tables(scenario))
     conflicts.section(scenario)
 
@@ -168,6 +171,12 @@ def synced_sentence(scenario: Scenario) -> str:
         return ""
     synced, running = walls
     rows = float(scenario.plan.micro_batch_prefill * scenario.workload.prompt_tokens)
+    if synced < running:
+        return (
+            f"**Synced against running.** The profile says nothing of {human(rows, 'rows')}: its "
+            f"shortest pass had {SHORTEST_PROFILE:,} rows, and carried on to so few it would be "
+            "shorter than the pass as it runs, which cannot be."
+        )
     return (
         f"**Synced against running.** At {human(rows, 'rows')} the serial pass takes "
         f"{human(synced, 's')} when every scope drains the device, and {human(running, 's')} as "
