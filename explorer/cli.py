@@ -130,38 +130,30 @@ def _evaluate(options: argparse.Namespace) -> int:
 
 def _print_export(scenario: Scenario, as_json: bool) -> int:
     document = export_document(scenario)
+    return _print_result(document, evaluation_text(document), as_json)
+
+
+def _print_result(document: dict[str, Any], text: str, as_json: bool) -> int:
     if as_json:
         print_json(document)
     else:
-        print(evaluation_text(document))
+        print(text)
     return 0
 
 
 def _search(options: argparse.Namespace) -> int:
     document, text = search_command.run(chosen_scenario(options), options)
-    if options.json:
-        print_json(document)
-    else:
-        print(text)
-    return 0
+    return _print_result(document, text, options.json)
 
 
 def _slices(options: argparse.Namespace) -> int:
     document, text = slices_command.run(chosen_scenario(options), options)
-    if options.json:
-        print_json(document)
-    else:
-        print(text)
-    return 0
+    return _print_result(document, text, options.json)
 
 
 def _fidelity(options: argparse.Namespace) -> int:
     document, text = fidelity_command.run(options)
-    if options.json:
-        print_json(document)
-    else:
-        print(text)
-    return 0
+    return _print_result(document, text, options.json)
 
 
 def _link(options: argparse.Namespace) -> int:

@@ -32,8 +32,6 @@ from explorer.ui.text import plain
 SYNCED, OVERLAPPED = "Device-synced", "As it runs"
 FAMILY = "ascend910a"
 VIEW, FIRST_LAYER = "attribution:view", "attribution:layer"
-SHORTEST_PROFILE = 1105
-"""Rows of the shortest device-synced pass (section 5.2)."""
 WINDOW_LAYERS = 4
 MOST_CROSSINGS = 4
 SCOPES_SHORT, WALL_SHORT = 2.77, 1.25
@@ -171,11 +169,11 @@ def synced_sentence(scenario: Scenario) -> str:
         return ""
     synced, running = walls
     rows = float(scenario.plan.micro_batch_prefill * scenario.workload.prompt_tokens)
-    if synced < running:
+    if synced < running and _tables(scenario):
         return (
             f"**Synced against running.** The profile says nothing of {human(rows, 'rows')}: its "
-            f"shortest pass had {SHORTEST_PROFILE:,} rows, and carried on to so few it would be "
-            "shorter than the pass as it runs, which cannot be."
+            f"shortest pass had {min(_tables(scenario)):,} rows, and carried on to so few it would "
+            "be shorter than the pass as it runs, which cannot be."
         )
     return (
         f"**Synced against running.** At {human(rows, 'rows')} the serial pass takes "
