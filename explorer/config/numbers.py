@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,5 +15,10 @@ Real: TypeAlias = Annotated[float, Strict(), Field(allow_inf_nan=False)] | SkipJ
 
 
 def as_float_array(value: object) -> NDArray[np.float64]:
-    """Return ``value`` as a float64 array that keeps its own shape (0-d for a scalar)."""
+    """Return ``value`` as a float64 array that keeps its own shape (0-d for a scalar).
+
+    What stands in for an array in numpy's arithmetic, as an interval does, stays what it is.
+    """
+    if hasattr(value, "__array_function__") and not isinstance(value, np.ndarray):
+        return cast("NDArray[np.float64]", value)
     return np.asarray(value, dtype=np.float64)

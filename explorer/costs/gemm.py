@@ -188,8 +188,7 @@ def gemm_cost(m: Array, k: Array, n: Array, tile: GemmTile, cluster: GemmCluster
     resident = (m * k * cluster.element_bytes <= cluster.gsm_bytes) & (
         ACCUMULATOR_BYTES * y_rows * cluster.kernel_columns <= cluster.am_bytes
     )
-    chosen = np.asarray(resident & (columns.seconds < rows.seconds))
-
+    chosen = resident & (columns.seconds < rows.seconds)
     if not chosen.any():
         return rows
     if chosen.all():

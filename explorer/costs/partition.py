@@ -9,6 +9,7 @@ import numpy as np
 
 from explorer.config.model import LayerKind, Model
 from explorer.costs.arrays import Array
+from explorer.costs.intervals import looked_up
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def largest_stage_candidates(model: Model, pp: Array) -> tuple[StageShare, ...]:
     them: only shares that hold no more of anything than another share are left out.
     """
     table = _candidate_table(model.layer_kinds, model.kinds)
-    chosen = table[np.asarray(pp).astype(np.int64)]
+    chosen = looked_up(table, pp)
     kinds = len(model.kinds)
     return tuple(
         StageShare(
