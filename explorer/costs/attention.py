@@ -196,7 +196,7 @@ def attention_cost(
     """
     rows = row_block(method, seq, tiles, cluster)
     rounds = ceil_divide(seq, cluster.dsps * rows)
-    slots = rounds * cluster.dsps * rows * seq
+    slots = np.maximum(rounds * cluster.dsps * rows, seq) * seq
     depths = (head_dim, np.minimum(seq, tiles.flash_columns))
     per_score = tiles.score_seconds + sum(
         head_dim / (cluster.peak_macs_per_second * kernel_utilisation(depth, cluster))

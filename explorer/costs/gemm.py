@@ -130,7 +130,7 @@ def tile_bytes(tile: GemmTile, n: Array, cluster: GemmCluster) -> TileBytes:
     return TileBytes(
         sm_bytes=2 * element * tile.m2 * tile.k2,
         am_bytes=2 * w_bytes * tile.k2 * tile.n2
-        + cluster.output_buffers * ACCUMULATOR_BYTES * tile.m2 * tile.n2
+        + _output_row_bytes(tile, cluster) * tile.m2
         + element * n,
         gsm_bytes=element * tile.kg * cluster.dsps * tile.m2,
     )
@@ -143,12 +143,18 @@ def largest_tile(k2: Array, n2: Array, kg: Array, cluster: GemmCluster) -> GemmT
     term is left out, since one tile serves every N.
     """
     spent = tile_bytes(GemmTile(0 * ONE, k2, n2, kg), 0 * ONE, cluster)
-    by_row = tile_bytes(GemmTile(ONE, k2, n2, kg), 0 * ONE, cluster)
+    one_row = GemmTile(ONE, k2, n2, kg)
+    by_row = tile_bytes(one_row, 0 * ONE, cluster)
     by_sm = cluster.sm_bytes / by_row.sm_bytes
-    by_am = (cluster.am_bytes - spent.am_bytes) / (by_row.am_bytes - spent.am_bytes)
+    by_am = (cluster.am_bytes - spent.am_bytes) / _output_row_bytes(one_row, cluster)
     by_gsm = cluster.gsm_bytes / by_row.gsm_bytes
     most = np.maximum(np.minimum(np.minimum(by_sm, by_am), by_gsm), 0 * ONE)
     return GemmTile(np.floor(most / cluster.kernel_rows) * cluster.kernel_rows, k2, n2, kg)
+
+
+def _output_row_bytes(tile: GemmTile, cluster: GemmCluster) -> Array:
+    """Return what a row of Y_2 takes in all its buffers."""
+    return cluster.output_buffers * ACCUMULATOR_BYTES * tile.n2
 
 
 def tightest(*memories: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -220,7 +226,9 @@ def row_split_cost(m: Array, k: Array, n: Array, tile: GemmTile, cluster: GemmCl
     m2 = np.maximum(tile.m2, ONE)
     rounds = ceil_divide(m, cluster.dsps * m2)
     needed = ceil_divide(m, cluster.dsps * cluster.kernel_rows) * cluster.kernel_rows
-    rows = rounds * cluster.dsps * np.where(rounds > 1, m2, np.minimum(m2, needed))
+    worked = rounds * cluster.dsps * np.where(rounds > 1, m2, np.minimum(m2, needed))
+    # Never fewer rows than there are; where M_2 is an interval, its two ends alone don't show it.
+    rows = np.maximum(worked, m)
     columns = ceil_divide(n, cluster.kernel_columns) * cluster.kernel_columns
     passes = ceil_divide(k, tile.kg)
     spills = (n > cluster.output_buffers * tile.n2) & (passes > 1)
@@ -255,7 +263,7 @@ def column_split_cost(
     W is one long contiguous read, so it has the whole bandwidth; the arithmetic hides under it.
     """
     width = ceil_divide(n, cluster.kernel_columns * cluster.dsps) * cluster.kernel_columns
-    columns = width * cluster.dsps
+    columns = np.maximum(width * cluster.dsps, n)
     rows = ceil_divide(m, cluster.kernel_rows) * cluster.kernel_rows
     x_bytes = m * k * cluster.element_bytes
     w_bytes = k * n * cluster.weight_bytes

@@ -81,7 +81,7 @@ def certify(
         stopped: asked after each block; True ends the enumeration, marked incomplete.
     """
     chosen = fixed_batch_space(space) if objective.fixes_batch else space
-    return _enumerate(chosen, objective, progress, stopped)
+    return enumerated(chosen, objective, progress, stopped)
 
 
 def trap(
@@ -92,12 +92,16 @@ def trap(
     It shows why Eq. 22 needs a fixed batch: cluster-seconds of a batch are least for the smallest
     one, whatever a token then costs.
     """
-    return _enumerate(space, EQ22, progress, stopped)
+    return enumerated(space, EQ22, progress, stopped)
 
 
-def _enumerate(
-    space: Space, objective: Objective, progress: Progress | None, stopped: Stopped | None
+def enumerated(
+    space: Space,
+    objective: Objective,
+    progress: Progress | None = None,
+    stopped: Stopped | None = None,
 ) -> Certificate:
+    """Return the optimum over exactly the plans of a space, whatever the objective is meant for."""
     started = time.perf_counter()
     tally = _Tally(objective)
     blocks = Blocks(space)

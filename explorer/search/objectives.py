@@ -50,6 +50,14 @@ class Objective:
             return math.nan
         return float(np.nanmin(values) if self.minimised else np.nanmax(values))
 
+    def score(self, value: float) -> float:
+        """Return a value as a number of which less is better: itself, or its inverse [s/token]."""
+        return value if self.minimised else (1 / value if value else math.inf)
+
+    def value(self, score: float) -> float:
+        """Return the value of a score."""
+        return self.score(score)
+
     def gap(self, value: float, optimum: float) -> float:
         """Return |value - optimum| / |optimum| where ``value`` is worse, else 0.
 

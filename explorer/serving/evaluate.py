@@ -241,12 +241,16 @@ class Evaluation:
         Raises:
             KeyError: for a name outside ``OBJECTIVES``.
         """
-        value = {
+        value = self.unconstrained_objective(name)
+        return np.where(self.feasible, value, np.nan)
+
+    def unconstrained_objective(self, name: str) -> Array:
+        """Return an objective as if every constraint held; raises KeyError as ``objective``."""
+        return {
             "eq22": self._eq22,
             "cluster_seconds_per_token": self._cluster_seconds_per_token,
             "throughput": self._throughput,
         }[name]()
-        return np.where(self.feasible, value, np.nan)
 
     def _eq22(self) -> Array:
         return self.clusters * self.batch_seconds
