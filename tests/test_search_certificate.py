@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from explorer.config.presets import load_scenario_preset, scenario_presets
 from explorer.config.scenario import Scenario, parse_scenario
 from explorer.search import certificate as module
-from explorer.search.certificate import Blocks, certify, trap
+from explorer.search.certificate import Blocks, certify, estimated_seconds, trap
 from explorer.search.objectives import (
     CLUSTER_SECONDS_PER_TOKEN,
     EQ22,
@@ -24,7 +24,7 @@ from explorer.search.objectives import (
     Objective,
 )
 from explorer.search.space import Space, default_space, varied_space
-from explorer.search.staged import staged_plan
+from explorer.search.staged import fixed_batch_space, staged_plan
 from explorer.serving.evaluate import evaluate
 
 SMALL = {
@@ -275,3 +275,37 @@ def test_random_plans_of_every_preset_are_never_better(name: str) -> None:
             indices = [int(generator.integers(len(axis))) for axis in found.space.axes]
             value = evaluate(found.space.scenario(found.space.values_at(indices)))
             assert not objective.better(float(value.objective(objective.name)), found.optimum)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=lambda o: o.name)
+def test_the_scenarios_own_plan_is_ranked(objective: Objective) -> None:
+    space = varied_space(preset(), SMALL)
+    if objective.fixes_batch:
+        space = fixed_batch_space(space)
+    values = [
+        float(evaluate(space.scenario(values)).objective(objective.name))
+        for values in itertools.product(*(axis.values for axis in space.axes))
+    ]
+    own = float(evaluate(space.base).objective(objective.name))
+    found = certify(space, objective).own
+    assert found.value == own
+    same = [value == pytest.approx(own, rel=1e-13) for value in values]
+    better = [objective.better(value, own) for value in values]
+    assert found.equal == sum(same)
+    assert found.better == sum(b and not s for b, s in zip(better, same, strict=True))
+    assert found.rank == found.better + 1
+
+
+def test_a_plan_that_does_not_fit_or_is_of_another_batch_has_no_rank() -> None:
+    space = varied_space(preset(), SMALL)
+    outside = space.base.replacing({"plan.dp_prefill": 64})
+    assert certify(space, THROUGHPUT, compared=outside).own is None
+    other = space.base.replacing({"plan.micro_batch_decode": 2})
+    assert certify(space, EQ22, compared=other).own is None
+    best = certify(space, THROUGHPUT).scenario
+    assert certify(space, THROUGHPUT, compared=best).own.rank == 1
+
+
+def test_the_time_of_an_enumeration_is_estimated_from_its_first_block() -> None:
+    small, large = varied_space(preset(), SMALL), default_space(preset())
+    assert 0 < estimated_seconds(small) < estimated_seconds(large)

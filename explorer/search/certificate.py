@@ -13,8 +13,8 @@ import numpy as np
 from explorer.config.numbers import AnyArray
 from explorer.config.scenario import Scenario
 from explorer.costs.arrays import Array
-from explorer.search.objectives import EQ22, Objective
-from explorer.search.space import Space, Value, Values
+from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, EQ22, Objective
+from explorer.search.space import FIXED_BATCH_PATHS, Space, Value, Values
 from explorer.search.staged import fixed_batch_space
 from explorer.serving.constraints import CONSTRAINTS
 from explorer.serving.evaluate import Evaluation, evaluate
@@ -22,8 +22,36 @@ from explorer.serving.evaluate import Evaluation, evaluate
 LARGEST_BLOCK = 600_000
 """Plans evaluated at once: enough to amortise a call, few enough to stay within some MB."""
 
+SMALLEST_TIMED, LONG_ENOUGH = 20_000, 0.5
+"""Plans of a first block to estimate by; where a whole block then takes less than these seconds,
+that is timed instead, since small blocks are slower a plan."""
+
 Progress = Callable[[int, int], None]
 Stopped = Callable[[], bool]
+
+
+SAME_VALUE = 1e-12
+"""Relative difference below which two plans count as equally good where one is ranked."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where one plan stands among the feasible plans of a space.
+
+    Attributes:
+        value: its objective.
+        better: feasible plans that are better.
+        equal: feasible plans that are as good, itself included where the space holds it.
+    """
+
+    value: float
+    better: int
+    equal: int
+
+    @property
+    def rank(self) -> int:
+        """1 for a plan that none is better than."""
+        return self.better + 1
 
 
 @dataclass(frozen=True)
@@ -44,6 +72,8 @@ class Certificate:
         excluded: plans that violate each constraint; one plan may violate several.
         seconds: time taken.
         complete: False when stopped early, so that ``optimum`` certifies nothing.
+        own: where the plan that was compared stands; None where it is infeasible or, for
+            ``eq22``, of another batch.
     """
 
     objective: Objective
@@ -57,6 +87,7 @@ class Certificate:
     excluded: dict[str, int]
     seconds: float
     complete: bool
+    own: Standing | None = None
 
     def gap(self, value: float) -> float:
         """Return how far a value is from the optimum, as a fraction of it."""
@@ -68,6 +99,7 @@ def certify(
     objective: Objective,
     progress: Progress | None = None,
     stopped: Stopped | None = None,
+    compared: Scenario | None = None,
 ) -> Certificate:
     """Return the optimum over all plans of a space, by evaluating every one of them.
 
@@ -79,9 +111,14 @@ def certify(
         objective: what to optimise.
         progress: called with plans done and plans in all, after each block.
         stopped: asked after each block; True ends the enumeration, marked incomplete.
+        compared: a scenario to rank among the plans; by default the space's own.
     """
-    chosen = fixed_batch_space(space) if objective.fixes_batch else space
-    return enumerated(chosen, objective, progress, stopped)
+    own = space.base if compared is None else compared
+    if not objective.fixes_batch:
+        return enumerated(space, objective, progress, stopped, own)
+    chosen = fixed_batch_space(space)
+    same = all(own.value(path) == chosen.base.value(path) for path in FIXED_BATCH_PATHS)
+    return enumerated(chosen, objective, progress, stopped, own if same else None)
 
 
 def trap(
@@ -100,10 +137,11 @@ def enumerated(
     objective: Objective,
     progress: Progress | None = None,
     stopped: Stopped | None = None,
+    compared: Scenario | None = None,
 ) -> Certificate:
     """Return the optimum over exactly the plans of a space, whatever the objective is meant for."""
     started = time.perf_counter()
-    tally = _Tally(objective)
+    tally = _Tally(objective, _own_value(compared, objective))
     blocks = Blocks(space)
     complete = True
     for block in blocks:
@@ -126,7 +164,26 @@ def enumerated(
         excluded=tally.excluded,
         seconds=time.perf_counter() - started,
         complete=complete,
+        own=tally.standing,
     )
+
+
+def _own_value(compared: Scenario | None, objective: Objective) -> float:
+    if compared is None:
+        return math.nan
+    return float(evaluate(compared).objective(objective.name))
+
+
+def estimated_seconds(space: Space) -> float:
+    """Return about how long the enumeration of a space takes, from timing its first block [s]."""
+    for largest in (SMALLEST_TIMED, LARGEST_BLOCK):
+        block = next(iter(Blocks(space, largest)))
+        started = time.perf_counter()
+        evaluate(block.scenario).objective(CLUSTER_SECONDS_PER_TOKEN.name)
+        seconds = time.perf_counter() - started
+        if seconds * LARGEST_BLOCK > LONG_ENOUGH * block.size or block.size == space.size:
+            break
+    return seconds * space.size / block.size
 
 
 @dataclass(frozen=True)
@@ -195,13 +252,23 @@ class _Tally:
     """What has been found so far."""
 
     objective: Objective
+    own_value: float = math.nan
     optimum: float = math.nan
     values: Values | None = None
     clusters: float = math.inf
     enumerated: int = 0
     feasible: int = 0
     ties: int = 0
+    better: int = 0
+    equal: int = 0
     excluded: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CONSTRAINTS, 0))
+
+    @property
+    def standing(self) -> Standing | None:
+        """Where the plan of ``own_value`` stands; None without one."""
+        if math.isnan(self.own_value):
+            return None
+        return Standing(self.own_value, self.better, self.equal)
 
     def add(self, block: Block, evaluation: Evaluation) -> None:
         """Count a block and keep its best plan if it is the best so far.
@@ -219,10 +286,23 @@ class _Tally:
         if not feasible:
             return
         values = evaluation.objective(self.objective.name)
+        self._rank(values, block.size)
         best = self.objective.best_of(values)
         if math.isnan(best) or self.objective.better(self.optimum, best):
             return
         self._keep(block, _full_rank(values, len(block.shape)), best, evaluation.clusters)
+
+    def _rank(self, values: Array, plans: int) -> None:
+        if math.isnan(self.own_value):
+            return
+        repeats, margin = plans // values.size, SAME_VALUE * abs(self.own_value)
+        low, high = self.own_value - margin, self.own_value + margin
+        if self.objective.minimised:
+            better, as_good = np.count_nonzero(values < low), np.count_nonzero(values <= high)
+        else:
+            better, as_good = np.count_nonzero(values > high), np.count_nonzero(values >= low)
+        self.better += int(better) * repeats
+        self.equal += int(as_good - better) * repeats
 
     def _keep(self, block: Block, values: Array, best: float, clusters: Array) -> None:
         at_best = np.flatnonzero(values == best)
