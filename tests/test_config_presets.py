@@ -76,7 +76,7 @@ def test_every_number_of_a_scenario_has_a_knob():
         for section in ("workload", "plan", "limits", "measured")
         for name in document[section]
     }
-    assert numbers == {*scenario_knobs(), "plan.placement"}
+    assert numbers == {*scenario_knobs(), "plan.placement", "limits.budget"}
     assert set(paths_of(scenario())) >= numbers
 
 

@@ -22,6 +22,7 @@ from explorer.config.links import (
 )
 from explorer.config.scenario import (
     OPTIONAL_PATHS,
+    TEXT_PATHS,
     WORD_FIELDS,
     knob_at,
     legal_values,
@@ -57,7 +58,7 @@ def awkward(s, path):
 def test_every_number_alone_survives_a_link(preset):
     base = preset_scenario(preset)
     for path in paths_of(base):
-        if path in ("name", "chip", "model") or path in WORD_FIELDS:
+        if path in ("name", "chip", "model", *WORD_FIELDS, *TEXT_PATHS):
             continue
         value = awkward(base, path)
         assert value != base.value(path), path
@@ -74,6 +75,7 @@ def test_all_numbers_words_and_the_name_together_survive_a_link(preset):
     words = {
         "precision.weights": "int8",
         "precision.kv": "fp32",
+        "limits.budget": f"0.125 * {next(iter(hardware))} + {list(hardware)[-1]} <= 1e6",
         "plan.placement": "shared" if base.plan.placement == "disaggregated" else "disaggregated",
         "name": "50 % of Ünïcode & = ? # + / \\ ' \" · 24",
     }

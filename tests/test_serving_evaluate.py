@@ -372,7 +372,7 @@ def test_context_and_clusters_are_constraints_with_inclusive_limits():
 def test_constraints_are_always_the_same_ones_in_the_same_order():
     names = (
         "context", "prefill_memory", "decode_memory", "buffer", "clusters", "placement", "tile",
-        "ttft", "tpot",
+        "ttft", "tpot", "budget",
     )  # fmt: skip
     for preset in PRESETS:
         assert tuple(c.name for c in evaluate(scenario(preset)).constraints) == names

@@ -12,6 +12,7 @@ from explorer.config.model import ModelDocument
 from explorer.config.presets import load_scenario_preset, preset_path
 from explorer.config.scenario import (
     OPTIONAL_PATHS,
+    TEXT_PATHS,
     WORD_FIELDS,
     Scenario,
     knob_at,
@@ -163,6 +164,8 @@ def _parsed(scenario: Scenario, path: str, text: str) -> object:
     """Return the text as the type of its field, so that 24 stays 24 and 2.50 is 2.5."""
     if path in HEAD_PATHS or path in WORD_FIELDS:
         return text
+    if path in TEXT_PATHS:
+        return None if text == UNBOUNDED else text
     knob = knob_at(scenario, path)
     if knob is None:
         raise unknown_field(scenario, path)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from explorer.config.budget import BUDGET, budget_problem
 from explorer.config.chip import Chip
 from explorer.config.errors import InputError, Problem, refuse, shown
 from explorer.config.jsonio import validated
@@ -80,6 +81,7 @@ class Limits(Document):
     ttft_seconds: Real | None = None
     tpot_seconds: Real | None = None
     memory_headroom_fraction: Real = 0.0
+    budget: Text | None = None
 
 
 class Measured(Document):
@@ -278,10 +280,13 @@ OPTIONAL_PATHS = (
 )
 
 
+TEXT_PATHS = (BUDGET,)
+
+
 def paths_of(scenario: Scenario) -> tuple[str, ...]:
     """Return every path that ``replacing`` accepts for this scenario."""
     hardware = (f"hardware.{name}" for name in scenario.chip_document().quantities)
-    return ("name", "chip", "model", *WORD_FIELDS, *scenario_knobs(), *hardware)
+    return ("name", "chip", "model", *WORD_FIELDS, *scenario_knobs(), *TEXT_PATHS, *hardware)
 
 
 def unknown_field(scenario: Scenario, path: str) -> InputError:
@@ -317,8 +322,14 @@ def _problem_at(scenario: Scenario, path: str) -> Problem | None:
         return _compute_problem(scenario)
     if path in WORD_FIELDS or path in ("name", "chip", "model"):
         return None
+    if path in TEXT_PATHS:
+        return budget_problem(scenario.limits.budget, scenario.chip_document().quantities)
     if path.startswith("hardware.") and path.partition(".")[2] not in scenario.hardware:
         return None
+    return _knob_problem(scenario, path)
+
+
+def _knob_problem(scenario: Scenario, path: str) -> Problem | None:
     knob = knob_at(scenario, path)
     if knob is None:
         return unknown_field(scenario, path).problems[0]
@@ -368,7 +379,7 @@ def _replaced(scenario: Scenario, path: str, value: object) -> Scenario:
         words = WORD_FIELDS[path]
         if value not in words:
             raise refuse(path, value, f"expected {' or '.join(words)}")
-    elif section == "hardware" or knob_at(scenario, path) is None:
+    elif path not in TEXT_PATHS and (section == "hardware" or knob_at(scenario, path) is None):
         if knob_at(scenario, path) is None:
             raise unknown_field(scenario, path)
         return scenario.model_copy(update={"hardware": {**scenario.hardware, name: value}})

@@ -8,7 +8,9 @@ from functools import reduce
 
 import numpy as np
 
-from explorer.costs.arrays import Array, Mask
+from explorer.chips.inputs import Inputs
+from explorer.config.budget import parse_budget
+from explorer.costs.arrays import ZERO, Array, Mask, scalar, total
 
 CONSTRAINTS = (
     "context",
@@ -20,6 +22,7 @@ CONSTRAINTS = (
     "tile",
     "ttft",
     "tpot",
+    "budget",
 )
 
 
@@ -56,3 +59,17 @@ def all_kept(constraints: Sequence[Constraint]) -> Mask:
     """Return where every constraint holds; small masks are combined first."""
     masks = sorted((constraint.kept for constraint in constraints), key=lambda mask: mask.size)
     return reduce(np.logical_and, masks)
+
+
+def budget_constraint(inputs: Inputs) -> Constraint:
+    """Return the weighted cost of the machine, each number in units of the chip's own value."""
+    scenario = inputs.scenario
+    text, meaning = scenario.limits.budget, "the weighted cost of the machine"
+    if text is None:
+        return Constraint("budget", ZERO, scalar(np.inf), "", meaning)
+    budget, quantities = parse_budget(text), scenario.chip_document().quantities
+    parts = [
+        term.weight * (inputs.array(f"hardware.{term.name}") / quantities[term.name].value)
+        for term in budget.terms
+    ]
+    return Constraint("budget", total(parts), scalar(budget.limit), "", meaning)

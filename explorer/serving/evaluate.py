@@ -30,7 +30,7 @@ from explorer.costs.memory import (
 from explorer.costs.partition import StageShare, largest_stage_candidates
 from explorer.costs.terms import Bound, Stage, Term, code, fixed_term, slowest
 from explorer.costs.transfer import exposed_tail_seconds, link_stall_seconds, message_seconds
-from explorer.serving.constraints import Constraint, all_kept
+from explorer.serving.constraints import Constraint, all_kept, budget_constraint
 
 OBJECTIVES = ("eq22", "cluster_seconds_per_token", "throughput")
 DECODE_CODE_OFFSET = 100
@@ -331,6 +331,7 @@ class Evaluation:
             ),
             self._latency_constraint("ttft", self.ttft_seconds, "time to first token"),
             self._latency_constraint("tpot", self.tpot_seconds, "time per output token"),
+            budget_constraint(i),
         )
 
     @cached_property

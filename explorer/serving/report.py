@@ -83,7 +83,7 @@ def violation_message(constraint: Constraint) -> str:
         # A difference too small for three figures still decides: show every digit of it.
         needed, available = (f"{_every_digit(x)} {constraint.unit}" for x in (value, limit))
     meaning = constraint.meaning[0].upper() + constraint.meaning[1:]
-    verbs = {"ttft": "is", "tpot": "is", "context": "need"}
+    verbs = {"ttft": "is", "tpot": "is", "context": "need", "budget": "is"}
     verb = verbs.get(constraint.name, "needs")
     return f"{meaning} {verb} {needed}; the limit is {available}."
 
