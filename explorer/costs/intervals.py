@@ -191,7 +191,8 @@ def _divide(a: Ends, b: Ends) -> Interval:
     """Quotients; unbounded where the divisor may be zero."""
     with np.errstate(invalid="ignore", divide="ignore"):
         if np.all(a[0] >= 0) and np.all(b[0] >= 0):
-            return _repaired(a[0] / b[1], a[1] / b[0])
+            # Adding zero makes a negative one positive, which a quotient would tell apart.
+            return _repaired(a[0] / (b[1] + 0.0), a[1] / (b[0] + 0.0))
         quotients = [x / y for x in a for y in b]
         crossing = (b[0] <= 0) & (b[1] >= 0)
         low, high = _extreme(np.minimum, quotients), _extreme(np.maximum, quotients)
