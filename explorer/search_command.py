@@ -15,9 +15,10 @@ from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
 from explorer.search.certificate import Certificate, certify
 from explorer.search.objectives import OBJECTIVES, objective_named
+from explorer.search.samplers import AUTO, SAMPLERS
 from explorer.search.space import Space, default_space, varied_space
 from explorer.search.staged import staged_plan
-from explorer.search.study import SAMPLERS, SearchResult, SearchSettings, TrialReport, search
+from explorer.search.study import SearchResult, SearchSettings, TrialReport, search
 from explorer.search.vary import parse_varied
 from explorer.serving.evaluate import evaluate
 from explorer.serving.export import export_document
@@ -51,7 +52,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="keep the scenario's value of a plan field; may be repeated",
     )
     parser.add_argument("--trials", type=int, default=defaults.trials, metavar="N")
-    parser.add_argument("--sampler", default=defaults.sampler, help=f"one of {', '.join(SAMPLERS)}")
+    parser.add_argument(
+        "--sampler", default=defaults.sampler, help=f"one of {', '.join((AUTO, *SAMPLERS))}"
+    )
     parser.add_argument("--seed", type=int, default=defaults.seed, metavar="N")
     parser.add_argument(
         "--certify", action="store_true", help="also enumerate all plans and state the gap"

@@ -21,7 +21,6 @@ from explorer.search.objectives import (
 )
 from explorer.search.space import Space, default_space, varied_space
 from explorer.search.study import (
-    SAMPLERS,
     SearchResult,
     SearchSettings,
     TrialReport,
@@ -46,7 +45,7 @@ def answer(result: SearchResult) -> tuple[object, ...]:
     )
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", ["tpe", "nsga2"])
 @pytest.mark.parametrize("plain", [False, True])
 def test_same_seed_same_answer(sampler: str, plain: bool) -> None:
     space = default_space(preset())
@@ -116,7 +115,7 @@ def test_an_infeasible_trial_is_never_best() -> None:
         assert evaluate(found.best).feasible
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
 def test_nothing_feasible_gives_no_best_and_says_what_excluded_plans(sampler: str) -> None:
     scenario = preset().replacing({"limits.tpot_seconds": 0.0001})
     found = search(default_space(scenario), SearchSettings(trials=25, sampler=sampler))

@@ -11,21 +11,27 @@ from dataclasses import dataclass, field
 from math import prod
 
 import optuna
-from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.study import StudyDirection
 
 from explorer.config.errors import refuse
 from explorer.config.scenario import Scenario
 from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, Objective
 from explorer.search.polish import is_long, next_neighbour
+from explorer.search.samplers import (
+    AUTO,
+    Choice,
+    check_sampler,
+    chosen_sampler,
+    make_sampler,
+    parameter,
+    told_value,
+)
 from explorer.search.space import DP_PREFILL, MICRO_BATCH_PREFILL, PP_PREFILL, Axis, Space
 from explorer.search.staged import fixed_batch_space, staged_plan
 from explorer.search.trials import Judge, Outcome
 from explorer.serving.constraints import CONSTRAINTS
 
-SAMPLERS = ("tpe", "random", "nsga2")
 MOST_TRIALS = 100_000
-POPULATION = 50
 POLISH_FROM = 0.4
 """Part of the trials after which untried neighbours of the best plans come first."""
 
@@ -44,7 +50,7 @@ class SearchSettings:
         objective: what to optimise.
         trials: plans to try; repeats, first plans and the polish count.
         seed: same seed, same answer.
-        sampler: one of ``SAMPLERS``.
+        sampler: one of ``SAMPLERS``, or ``auto`` for the one that suits the space.
         plain: True leaves the sampler alone with all axes: no first plans, no solved prefill
             pool, no polish.
     """
@@ -52,12 +58,11 @@ class SearchSettings:
     objective: Objective = CLUSTER_SECONDS_PER_TOKEN
     trials: int = 300
     seed: int = 0
-    sampler: str = "tpe"
+    sampler: str = AUTO
     plain: bool = False
 
     def __post_init__(self) -> None:
-        if self.sampler not in SAMPLERS:
-            raise refuse("sampler", self.sampler, f"expected {', '.join(SAMPLERS)}")
+        check_sampler(self.sampler)
         if not 1 <= self.trials <= MOST_TRIALS:
             raise refuse("trials", self.trials, f"expected a whole number from 1 to {MOST_TRIALS}")
         if not 0 <= self.seed < 2**32:
@@ -92,6 +97,7 @@ class SearchResult:
         history: (trial number, value or NaN, best so far or NaN) for each trial.
         solved_exactly: names of axes whose best value was computed for each trial, not searched.
         stopped: whether it ended before its trials were used up.
+        sampler: what proposed the plans, and why.
     """
 
     best: Scenario | None
@@ -106,6 +112,7 @@ class SearchResult:
     history: tuple[tuple[int, float, float], ...]
     solved_exactly: tuple[str, ...]
     stopped: bool
+    sampler: Choice
 
 
 def search(
@@ -131,12 +138,15 @@ def search(
     objective = settings.objective
     chosen = fixed_batch_space(space) if objective.fixes_batch else space
     judge = Judge(chosen, objective, () if settings.plain else _solvable(chosen))
-    study = _study(settings)
-    queue = deque(() if settings.plain else _first_plans(judge))
+    choice = chosen_sampler(settings.sampler, judge.axes, settings.trials)
+    free = settings.plain or choice.sampler.exhaustive
+    trials = _trials(settings, choice, judge)
+    study = _study(settings, choice, judge)
+    queue = deque(() if free else _first_plans(judge))
     tally = _Tally(objective)
-    for number in range(settings.trials):
+    for number in range(trials):
         planned = queue.popleft() if queue else None
-        if planned is None and not settings.plain and number >= POLISH_FROM * settings.trials:
+        if planned is None and not free and number >= POLISH_FROM * trials:
             planned = next_neighbour(judge)
         if planned is not None:
             study.enqueue_trial(_parameters(judge.axes, planned))
@@ -145,11 +155,12 @@ def search(
         outcome = judge.outcome(indices)
         for name, excess in outcome.excess.items():
             trial.set_constraint(name, excess)
-        study.tell(trial, outcome.value if outcome.feasible else _worst(objective))
+        told = told_value(choice.sampler, objective, outcome.value, outcome.violation)
+        study.tell(trial, told)
         tally.add(indices, outcome)
         if progress is not None:
             best = judge.scenario(tally.leader[1]) if tally.found else None
-            progress(TrialReport(number, settings.trials, outcome.value, tally.best_value, best))
+            progress(TrialReport(number, trials, outcome.value, tally.best_value, best))
         if stopped is not None and stopped():
             break
     return SearchResult(
@@ -164,8 +175,16 @@ def search(
         excluded=tally.excluded,
         history=tuple(tally.history),
         solved_exactly=tuple(axis.name for axis in judge.solved),
-        stopped=len(tally.history) < settings.trials,
+        stopped=len(tally.history) < trials,
+        sampler=choice,
     )
+
+
+def _trials(settings: SearchSettings, choice: Choice, judge: Judge) -> int:
+    """Return how many trials there are to run: no combination twice where all are tried."""
+    if not choice.sampler.exhaustive:
+        return settings.trials
+    return min(settings.trials, prod(map(len, judge.axes)))
 
 
 @dataclass
@@ -210,7 +229,7 @@ class _Tally:
         return outcome.violation < other.violation
 
 
-def _study(settings: SearchSettings) -> optuna.Study:
+def _study(settings: SearchSettings, choice: Choice, judge: Judge) -> optuna.Study:
     minimised = settings.objective.minimised
     direction = StudyDirection.MINIMIZE if minimised else StudyDirection.MAXIMIZE
     with _create_lock:
@@ -218,23 +237,10 @@ def _study(settings: SearchSettings) -> optuna.Study:
         level = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         try:
-            return optuna.create_study(direction=direction, sampler=_sampler(settings))
+            sampler = make_sampler(choice.sampler, judge.axes, settings.trials, settings.seed)
+            return optuna.create_study(direction=direction, sampler=sampler)
         finally:
             optuna.logging.set_verbosity(level)
-
-
-def _sampler(settings: SearchSettings) -> BaseSampler:
-    if settings.sampler == "tpe":
-        return TPESampler(seed=settings.seed)
-    if settings.sampler == "nsga2":
-        population = min(POPULATION, max(settings.trials // 5, 2))
-        return NSGAIISampler(seed=settings.seed, population_size=population)
-    return RandomSampler(seed=settings.seed)
-
-
-def _worst(objective: Objective) -> float:
-    """Return what an infeasible trial tells; samplers rank those by their constraints."""
-    return math.inf if objective.minimised else -math.inf
 
 
 def _solvable(space: Space) -> tuple[Axis, ...]:
@@ -262,15 +268,13 @@ def _suggested(trial: optuna.Trial, axis: Axis) -> int:
     """Return the index that a trial proposes on an axis: by value, or by place in its list."""
     if is_long(axis):
         low, high = int(axis.values[0]), int(axis.values[-1])
-        return trial.suggest_int(axis.name, low, high, log=True) - low
-    return trial.suggest_int(f"{axis.name}[]", 0, len(axis) - 1)
+        return trial.suggest_int(parameter(axis), low, high, log=True) - low
+    return trial.suggest_int(parameter(axis), 0, len(axis) - 1)
 
 
 def _parameters(axes: tuple[Axis, ...], indices: tuple[int, ...]) -> dict[str, int]:
     """Return the parameters that make ``_suggested`` propose ``indices``."""
     return {
-        axis.name if is_long(axis) else f"{axis.name}[]": (
-            int(axis.values[index]) if is_long(axis) else index
-        )
+        parameter(axis): int(axis.values[index]) if is_long(axis) else index
         for axis, index in zip(axes, indices, strict=True)
     }

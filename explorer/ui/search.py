@@ -14,9 +14,10 @@ from explorer.plots.search import search_figure, search_trace
 from explorer.search.certificate import Certificate, trap
 from explorer.search.job import JobStatus, SearchJob
 from explorer.search.objectives import OBJECTIVES, Objective
+from explorer.search.samplers import AUTO, SAMPLERS, installed_samplers
 from explorer.search.space import Space, default_space
 from explorer.search.staged import fixed_batch_space, staged_plan
-from explorer.search.study import SAMPLERS, SearchSettings
+from explorer.search.study import SearchSettings
 from explorer.serving.evaluate import evaluate
 from explorer.ui import state
 from explorer.ui.text import plain
@@ -26,7 +27,6 @@ POLL_SECONDS = 0.5
 PER_TOKEN = "cluster_seconds_per_token"
 DEFAULT_TRIALS, MOST_TRIALS = 300, 5000
 DEFAULT_SEED, LARGEST_SEED = 1, 2**31
-SAMPLER_NAMES = {"tpe": "TPE", "random": "random", "nsga2": "NSGA-II"}
 
 
 def page() -> None:
@@ -92,8 +92,8 @@ def _controls(scenario: Scenario) -> bool:
     )
     columns[2].selectbox(
         "Sampler",
-        SAMPLERS,
-        format_func=lambda name: SAMPLER_NAMES[name],
+        (AUTO, *installed_samplers()),
+        format_func=lambda name: SAMPLERS[name].label if name in SAMPLERS else "automatic",
         key="sampler",
         persist_state="session",
     )
