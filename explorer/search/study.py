@@ -6,12 +6,13 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
 import optuna
 from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 
 from explorer.config.errors import refuse
@@ -130,22 +131,22 @@ def search(
     started = time.perf_counter()
     objective = settings.objective
     chosen = fixed_batch_space(space) if objective.fixes_batch else space
-    judge = Judge(chosen, objective, () if settings.plain else _solvable(chosen))
-    study = _study(settings)
-    queue = deque(() if settings.plain else _first_plans(judge))
-    tally = _Tally(objective)
+    judge = Judge(chosen, objective, () if settings.plain else solvable_axes(chosen))
+    study = new_study(settings)
+    queue = deque(() if settings.plain else first_plans(judge))
+    tally = Tally(objective)
     for number in range(settings.trials):
         planned = queue.popleft() if queue else None
         if planned is None and not settings.plain and number >= POLISH_FROM * settings.trials:
             planned = next_neighbour(judge)
         if planned is not None:
-            study.enqueue_trial(_parameters(judge.axes, planned))
+            study.enqueue_trial(parameters_of(judge.axes, planned))
         trial = study.ask()
-        indices = tuple(_suggested(trial, axis) for axis in judge.axes)
+        indices = tuple(suggested_index(trial, axis) for axis in judge.axes)
         outcome = judge.outcome(indices)
         for name, excess in outcome.excess.items():
             trial.set_constraint(name, excess)
-        study.tell(trial, outcome.value if outcome.feasible else _worst(objective))
+        study.tell(trial, outcome.value if outcome.feasible else worst_value(objective))
         tally.add(indices, outcome)
         if progress is not None:
             best = judge.scenario(tally.leader[1]) if tally.found else None
@@ -169,7 +170,7 @@ def search(
 
 
 @dataclass
-class _Tally:
+class Tally:
     """What a search has seen so far; the leader is the least violating plan until one fits."""
 
     objective: Objective
@@ -210,7 +211,14 @@ class _Tally:
         return outcome.violation < other.violation
 
 
-def _study(settings: SearchSettings) -> optuna.Study:
+def new_study(
+    settings: SearchSettings, storage: BaseStorage | None = None, name: str | None = None
+) -> optuna.Study:
+    """Return a new study, in memory unless a storage is given.
+
+    Raises:
+        DuplicatedStudyError: when the storage holds a study of that name.
+    """
     minimised = settings.objective.minimised
     direction = StudyDirection.MINIMIZE if minimised else StudyDirection.MAXIMIZE
     with _create_lock:
@@ -218,12 +226,15 @@ def _study(settings: SearchSettings) -> optuna.Study:
         level = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         try:
-            return optuna.create_study(direction=direction, sampler=_sampler(settings))
+            return optuna.create_study(
+                storage=storage, study_name=name, direction=direction, sampler=sampler_of(settings)
+            )
         finally:
             optuna.logging.set_verbosity(level)
 
 
-def _sampler(settings: SearchSettings) -> BaseSampler:
+def sampler_of(settings: SearchSettings) -> BaseSampler:
+    """Return a fresh sampler with the settings' seed."""
     if settings.sampler == "tpe":
         return TPESampler(seed=settings.seed)
     if settings.sampler == "nsga2":
@@ -232,12 +243,12 @@ def _sampler(settings: SearchSettings) -> BaseSampler:
     return RandomSampler(seed=settings.seed)
 
 
-def _worst(objective: Objective) -> float:
+def worst_value(objective: Objective) -> float:
     """Return what an infeasible trial tells; samplers rank those by their constraints."""
     return math.inf if objective.minimised else -math.inf
 
 
-def _solvable(space: Space) -> tuple[Axis, ...]:
+def solvable_axes(space: Space) -> tuple[Axis, ...]:
     """Return the axes of the prefill pool, fewer when their mesh would be too large."""
     if space.base.plan.placement != "disaggregated":
         return ()
@@ -249,7 +260,8 @@ def _solvable(space: Space) -> tuple[Axis, ...]:
     return solved
 
 
-def _first_plans(judge: Judge) -> list[tuple[int, ...]]:
+def first_plans(judge: Judge) -> list[tuple[int, ...]]:
+    """Return what is tried first: the plan nearest to the scenario's own, and the staged one."""
     own = judge.space.base
     plans = [scenario for scenario in (own, staged_plan(own, judge.space).scenario) if scenario]
     indices = (
@@ -258,19 +270,34 @@ def _first_plans(judge: Judge) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(indices))
 
 
-def _suggested(trial: optuna.Trial, axis: Axis) -> int:
+def suggested_index(trial: optuna.Trial, axis: Axis) -> int:
     """Return the index that a trial proposes on an axis: by value, or by place in its list."""
+    lowest, highest = _bounds(axis)
+    return trial.suggest_int(_parameter(axis), lowest, highest, log=is_long(axis)) - lowest
+
+
+def parameters_of(axes: tuple[Axis, ...], indices: tuple[int, ...]) -> dict[str, int]:
+    """Return the parameters that make ``suggested_index`` propose ``indices``."""
+    pairs = zip(axes, indices, strict=True)
+    return {_parameter(axis): _bounds(axis)[0] + index for axis, index in pairs}
+
+
+def indices_in(axes: tuple[Axis, ...], parameters: Mapping[str, object]) -> tuple[int, ...] | None:
+    """Return the indices that parameters stand for, None where they are no plan of the space."""
+    indices = []
+    for axis in axes:
+        value, (lowest, highest) = parameters.get(_parameter(axis)), _bounds(axis)
+        if not isinstance(value, int) or not lowest <= value <= highest:
+            return None
+        indices.append(value - lowest)
+    return tuple(indices)
+
+
+def _parameter(axis: Axis) -> str:
+    return axis.name if is_long(axis) else f"{axis.name}[]"
+
+
+def _bounds(axis: Axis) -> tuple[int, int]:
     if is_long(axis):
-        low, high = int(axis.values[0]), int(axis.values[-1])
-        return trial.suggest_int(axis.name, low, high, log=True) - low
-    return trial.suggest_int(f"{axis.name}[]", 0, len(axis) - 1)
-
-
-def _parameters(axes: tuple[Axis, ...], indices: tuple[int, ...]) -> dict[str, int]:
-    """Return the parameters that make ``_suggested`` propose ``indices``."""
-    return {
-        axis.name if is_long(axis) else f"{axis.name}[]": (
-            int(axis.values[index]) if is_long(axis) else index
-        )
-        for axis, index in zip(axes, indices, strict=True)
-    }
+        return int(axis.values[0]), int(axis.values[-1])
+    return 0, len(axis) - 1
