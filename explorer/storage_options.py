@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +13,13 @@ from typing import Any
 from explorer.config.errors import refuse
 from explorer.config.units import significant
 from explorer.search.shared import Progress, SharedSearch
-from explorer.search.storage import HEARTBEAT_SECONDS, STORAGE_VARIABLE, Storage, open_storage
+from explorer.search.storage import (
+    HEARTBEAT_SECONDS,
+    STORAGE_VARIABLE,
+    Storage,
+    open_storage,
+    storage_address,
+)
 from explorer.search.study import SearchResult
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -37,11 +42,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="how often a running trial gives a sign of life, the same for all workers; one that "
         f"gives none for three times as long is tried again (default {HEARTBEAT_SECONDS})",
     )
-
-
-def storage_address() -> str | None:
-    """Return the address that the environment names, None where it names none."""
-    return os.environ.get(STORAGE_VARIABLE) or None
 
 
 def opened(options: argparse.Namespace, create: bool = True) -> Storage | None:
@@ -88,7 +88,7 @@ def take_part(
                 file=sys.stderr,
             )
             raise KeyboardInterrupt
-        here = search.completed_by(search.worker)
+        here = search.workers[search.worker]
         return result, {"name": search.name, "storage": storage.label, "trials_here": here}
 
 

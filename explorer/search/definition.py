@@ -68,32 +68,41 @@ def study_document(space: Space, settings: SearchSettings) -> dict[str, Any]:
     return document.model_dump(mode="json", by_alias=True)
 
 
-def read_definition(name: str, found: object) -> tuple[Space, SearchSettings]:
-    """Return the space and the settings in a study's definition.
+def parse_definition(name: str, found: object) -> StudyDocument:
+    """Return the definition of a study.
 
     Raises:
-        InputError: when it is of another schema, is damaged, or was made by models that give
-            other times.
+        InputError: when it is none of this program's, of another schema, or damaged.
     """
     if not isinstance(found, Mapping):
         raise refuse("study", name, "was made by another program; expected another name")
     try:
         check_schema(found.get("schema"), STUDY_SCHEMA)
-        document = validated(found, StudyDocument)
+        return validated(found, StudyDocument)
+    except InputError as error:
+        raise refuse("study", name, f"cannot be read: {error}") from None
+
+
+def read_definition(name: str, found: object) -> tuple[Space, SearchSettings]:
+    """Return the space and the settings in a study's definition.
+
+    Raises:
+        InputError: as ``parse_definition``, and when a value is not accepted, or was made by
+            models that give other times.
+    """
+    document = parse_definition(name, found)
+    try:
         axes = tuple(Axis(item.name, item.paths, item.values) for item in document.axes)
         space = Space(parse_scenario(document.scenario), axes)
         for end in (0, -1):
             space.scenario(tuple(axis.values[end] for axis in axes))
         settings = vars(document.settings)
         read = SearchSettings(**{**settings, "objective": objective_named(settings["objective"])})
-    except InputError as error:
-        raise refuse("study", name, f"cannot be read: {error}") from None
     except ValueError as error:
         raise refuse("study", name, f"cannot be read: {error}") from None
     if not all(map(_same, document.stage_seconds, _stage_seconds(space))):
-        raise refuse(
-            "study", name, "was made by a version whose models give other times; expected the same"
-        )
+        problem = "was made by a version whose models give other times; expected the same version"
+        raise refuse("study", name, problem)
     return space, read
 
 

@@ -8,6 +8,7 @@ import os
 import secrets
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -148,9 +149,15 @@ class SharedSearch:
             stopped=len(tally.history) < self.settings.trials,
         )
 
-    def completed_by(self, worker: str) -> int:
-        """Return how many of the complete trials a worker evaluated."""
-        return sum(_record(trial).get("worker") == worker for trial in self.account.complete)
+    @property
+    def running(self) -> int:
+        """Trials that run now, somewhere."""
+        return sum(trial.state == TrialState.RUNNING for trial in self.account.unfinished)
+
+    @property
+    def workers(self) -> Counter[str]:
+        """How many of the complete trials each worker evaluated."""
+        return Counter(_record(trial).get("worker", "") for trial in self.account.complete)
 
     def _learn(self, trial: FrozenTrial) -> TrialReport:
         indices, outcome = self._recorded(trial)

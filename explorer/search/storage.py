@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 import warnings
 from collections.abc import Iterator
@@ -128,6 +129,11 @@ def open_storage(
     if not address.strip():
         raise refuse("storage", address, "expected a journal file or a database")
     return Storage(open_journal(address, create), label, heartbeat_seconds)
+
+
+def storage_address() -> str | None:
+    """Return the address that the environment names, None where it names none."""
+    return os.environ.get(STORAGE_VARIABLE) or None
 
 
 def shown_address(address: str) -> str:

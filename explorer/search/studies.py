@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import optuna
 from optuna.exceptions import DuplicatedStudyError
 from optuna.trial import TrialState
 
-from explorer.config.errors import refuse
-from explorer.search.definition import check_same, read_definition, study_document
+from explorer.config.errors import InputError, refuse
+from explorer.search.definition import (
+    check_same,
+    parse_definition,
+    read_definition,
+    study_document,
+)
+from explorer.search.objectives import objective_named
 from explorer.search.shared import ATTRIBUTE, POLL_SECONDS, SharedSearch, judge_of
 from explorer.search.space import Space
 from explorer.search.storage import Storage
@@ -28,6 +34,44 @@ LONGEST_NAME = 100
 MOST_NAMES = 8
 HALF_MADE_SECONDS = 5.0
 """How long to wait for the definition of a study that another process has just made."""
+
+
+@dataclass(frozen=True)
+class StoredStudy:
+    """One study in a storage, as its definition says.
+
+    Attributes:
+        name: its name.
+        title: name of the scenario.
+        objective: what it optimises, as a page calls it.
+        trials: how many it shall have.
+    """
+
+    name: str
+    title: str
+    objective: str
+    trials: int
+
+
+def stored_studies(storage: Storage) -> tuple[list[StoredStudy], list[str]]:
+    """Return the searches in a storage, the newest first, and the names of all other studies.
+
+    Raises:
+        InputError: when the storage is lost.
+    """
+    with storage.errors():
+        studies = storage.backend.get_all_studies()
+    ours, others = [], []
+    for study in reversed(studies):
+        try:
+            found = parse_definition(study.study_name, study.user_attrs.get(ATTRIBUTE))
+            label = objective_named(found.settings.objective).label
+        except InputError:
+            others.append(study.study_name)
+            continue
+        title = str(found.scenario.get("name", ""))
+        ours.append(StoredStudy(study.study_name, title, label, found.settings.trials))
+    return ours, others
 
 
 def begin_or_resume(
