@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 from psycopg import sql
@@ -40,24 +42,18 @@ class Postgres:
 
     def create(self, database: str) -> str:
         """Make an empty database and return its address."""
-        self.execute(
-            "postgres", sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database))
-        )
+        self.execute("postgres", sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
         return self.address(database)
 
     def execute(self, database: str, statement: Any) -> list[tuple[Any, ...]]:
         """Run one statement as the server's owner; return its rows."""
-        with psycopg.connect(
-            self.address(database).replace("postgresql+psycopg", "postgresql"), autocommit=True
-        ) as connection:
+        with psycopg.connect(self.address(database), autocommit=True) as connection:
             cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
 
 def quoted(password: str) -> str:
     """Return a password as an address takes it."""
-    from urllib.parse import quote  # noqa: PLC0415
-
     return quote(password, safe="")
 
 
@@ -72,13 +68,13 @@ def programs() -> Path | None:
 
 
 @contextmanager
-def running_postgres(folder: Path | None = None) -> Iterator[Postgres]:
+def running_postgres() -> Iterator[Postgres]:
     """Run a server while the block lasts, and end it by its own process."""
     bin_folder = programs()
     if bin_folder is None:
         raise RuntimeError("PostgreSQL is not installed")
     # Not pytest's folder, which only the user who runs the tests may enter.
-    with tempfile.TemporaryDirectory(prefix="explorer-postgres-", ignore_cleanup_errors=True) as home:
+    with tempfile.TemporaryDirectory(prefix="explorer-", ignore_cleanup_errors=True) as home:
         root = Path(home)
         secret = root / "password"
         secret.write_text(PASSWORD, encoding="utf-8")
@@ -146,18 +142,14 @@ def _server_user() -> str | None:
     """
     if os.getuid() != 0:
         return None
-    known = {line.partition(":")[0] for line in Path("/etc/passwd").read_text().splitlines()}
+    known = {entry.pw_name for entry in pwd.getpwall()}
     return next(name for name in UNPRIVILEGED if name in known)
 
 
 def _identity(user: str | None) -> dict[str, Any]:
-    return {} if user is None else {"user": user, "group": _group(user), "extra_groups": ()}
-
-
-def _group(user: str) -> int:
-    import pwd  # noqa: PLC0415
-
-    return pwd.getpwnam(user).pw_gid
+    if user is None:
+        return {}
+    return {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": ()}
 
 
 def _run(command: Sequence[Any], user: str | None, cwd: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from collections.abc import Generator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ RECORD = b'{"op_code":'
 """How every line of a journal begins."""
 
 CHUNK = 4096
+NONSENSE = (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError)
 
 
 def open_journal(path: str, create: bool) -> JournalStorage:
@@ -31,30 +34,28 @@ def open_journal(path: str, create: bool) -> JournalStorage:
             raise refuse("storage", path, "not a file; expected a journal file")
         if not create and not file.exists():
             raise refuse("storage", path, "there is no such journal file")
-        return JournalStorage(_Journal(path))
+        journal = _Journal(path)
+        _check_lines(file)
+        return JournalStorage(journal)
     except OSError as error:
         raise refuse("storage", path, f"cannot be used: {error.strerror}") from None
     except InputError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, AssertionError):
+    except NONSENSE:
         # Whatever a record that only looks like one makes Optuna stumble over.
         raise _no_journal(path) from None
 
 
 class _Journal(JournalFileBackend):
-    """A journal file whose records are checked before Optuna acts on them."""
+    """A journal file whose damage is told as such."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, lock_obj=_Lock(path))
 
     def read_logs(self, log_number_from: int) -> Generator[dict[str, Any], None, None]:
-        with Path(self._file_path).open("rb") as file:
-            head = file.read(len(RECORD))
-        if not RECORD.startswith(head):
-            raise _no_journal(self._file_path)
         try:
             yield from super().read_logs(log_number_from)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise _no_journal(self._file_path) from None
 
 
@@ -71,18 +72,33 @@ class _Lock(JournalFileOpenLock):
         self._descriptor = -1
 
     def acquire(self) -> bool:
-        descriptor = os.open(self._path, os.O_RDWR)
-        try:
+        with ExitStack() as opened:
+            descriptor = os.open(self._path, os.O_RDWR)
+            opened.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             _mend(descriptor, self._path)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        self._descriptor = descriptor
+            self._descriptor = descriptor
+            opened.pop_all()
         return True
 
     def release(self) -> None:
         os.close(self._descriptor)
+
+
+def _check_lines(file: Path) -> None:
+    """Refuse a file of other lines than records; only the last may be cut short.
+
+    Optuna would take a last line that it cannot read for one that is still being written, and
+    then write behind it.
+    """
+    last = b""
+    with file.open("rb") as lines:
+        for line in lines:
+            if line[: len(RECORD)] != RECORD[: len(line)]:
+                raise _no_journal(str(file))
+            last = line if line.endswith(b"\n") else last
+    if last:
+        json.loads(last)
 
 
 def _mend(descriptor: int, path: str) -> None:
