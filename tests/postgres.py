@@ -38,7 +38,7 @@ class Postgres:
     def address(self, database: str, user: str = USER, password: str | None = PASSWORD) -> str:
         """Return the address of a database."""
         secret = "" if password is None else f":{quoted(password)}"
-        return f"postgresql://{user}{secret}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://{user}{secret}@127.0.0.1:{self.port}/{quoted(database)}"
 
     def create(self, database: str) -> str:
         """Make an empty database and return its address."""
@@ -47,14 +47,16 @@ class Postgres:
 
     def execute(self, database: str, statement: Any) -> list[tuple[Any, ...]]:
         """Run one statement as the server's owner; return its rows."""
-        with psycopg.connect(self.address(database), autocommit=True) as connection:
+        with psycopg.connect(
+            self.address(database), autocommit=True, client_encoding="utf8"
+        ) as connection:
             cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
 
-def quoted(password: str) -> str:
-    """Return a password as an address takes it."""
-    return quote(password, safe="")
+def quoted(text: str) -> str:
+    """Return a name or a password as an address takes it."""
+    return quote(text, safe="")
 
 
 def programs() -> Path | None:

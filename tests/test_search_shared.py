@@ -55,16 +55,14 @@ def impatient(path: Path) -> Storage:
 
 
 def all_trials(storage: Storage) -> list[optuna.trial.FrozenTrial]:
-    return storage.backend.get_all_trials(0)
-
-
-def complete(storage: Storage) -> list[optuna.trial.FrozenTrial]:
-    return [trial for trial in all_trials(storage) if trial.state == TrialState.COMPLETE]
+    """Return all trials of the first study in a storage."""
+    return storage.backend.get_all_trials(storage.backend.get_all_studies()[0]._study_id)
 
 
 def account_is_exact(storage: Storage, trials_wanted: int) -> None:
     """Hold that each slot is complete once, with the parameters of its first attempt."""
-    done, known = complete(storage), all_trials(storage)
+    known = all_trials(storage)
+    done = [trial for trial in known if trial.state == TrialState.COMPLETE]
     assert len(done) == trials_wanted
     slots = [trial.system_attrs.get(RETRIED, trial.number) for trial in done]
     assert len(set(slots)) == trials_wanted
@@ -345,7 +343,10 @@ def test_the_definition_is_enough_to_take_part(storage: Storage) -> None:
 
 def foreign(storage: Storage, name: str, attribute: object = None) -> None:
     study = optuna.create_study(storage=storage.backend, study_name=name)
-    study.tell(study.ask({"x": optuna.distributions.FloatDistribution(0, 1)}), 1.0)
+    uniform = optuna.distributions.FloatDistribution(0, 1)
+    study.add_trial(
+        optuna.trial.create_trial(value=1.0, params={"x": 0.5}, distributions={"x": uniform})
+    )
     if attribute is not None:
         study.set_user_attr(ATTRIBUTE, attribute)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import sqlalchemy
-from optuna.exceptions import ExperimentalWarning, StorageInternalError
+from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
 from explorer.config.errors import refuse
 
@@ -50,18 +50,22 @@ def open_server(
         "client_encoding": "utf8",
         "application_name": "explorer",
     }
-    options: dict[str, Any] = {
-        "connect_args": {name: value for name, value in given.items() if name not in url.query},
-    }
+    connect = {name: value for name, value in given.items() if name not in url.query}
     try:
-        engine = sqlalchemy.create_engine(url, **options)
-        with engine.connect() as connection:
-            connection.execute(sqlalchemy.text(f"SELECT pg_advisory_lock({OPENING})"))
+        engine = sqlalchemy.create_engine(url, connect_args=connect, poolclass=NullPool)
+        with engine.begin() as connection:
+            connection.execute(sqlalchemy.text(f"SELECT pg_advisory_xact_lock({OPENING})"))
             if not create and not sqlalchemy.inspect(connection).has_table("studies"):
                 raise refuse("storage", label, "this database holds no studies")
-            server = _opened(url, options, heartbeat_seconds, grace_seconds)
-        engine.dispose()
-        return server
+            # First without a pool: what fails here leaves no connection behind.
+            _storage(url, {"connect_args": connect, "poolclass": NullPool})
+        return _storage(
+            url,
+            {"connect_args": connect},
+            heartbeat_interval=heartbeat_seconds,
+            grace_period=grace_seconds,
+            heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(),
+        )
     except (SQLAlchemyError, StorageInternalError) as error:
         raise refuse("storage", label, f"cannot be used: {reason(error, _secret(url))}") from None
     except ImportError:
@@ -81,19 +85,10 @@ def reason(error: Exception, password: str | None = None) -> str:
     return text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 3] + "..."
 
 
-def _opened(
-    url: URL, options: dict[str, Any], heartbeat_seconds: int, grace_seconds: int
-) -> RDBStorage:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)
-        return RDBStorage(
-            # Optuna takes braces in an address as its own.
-            url.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}"),
-            engine_kwargs=options,
-            heartbeat_interval=heartbeat_seconds,
-            grace_period=grace_seconds,
-            heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(),
-        )
+def _storage(url: URL, engine: dict[str, Any], **options: Any) -> RDBStorage:
+    # Optuna takes braces in an address as its own.
+    address = url.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")
+    return RDBStorage(address, engine_kwargs=engine, **options)
 
 
 def _secret(url: URL) -> str | None:

@@ -74,19 +74,19 @@ class Storage:
 
     def retry_lost(self, study: optuna.Study) -> None:
         """Queue again what ran on workers that give no sign of life any more."""
-        with _unwarned():
-            optuna.storages.fail_stale_trials(study)
+        _hush()
+        optuna.storages.fail_stale_trials(study)
 
     def retry(self, study: optuna.Study, trial: FrozenTrial) -> None:
         """Queue a failed trial again, with the same parameters."""
-        with _unwarned():
-            # It keeps the history of retries in the trial that it is given.
-            RetryHeartbeatStaleTrialCallback()(study, copy.deepcopy(trial))
+        _hush()
+        # It keeps the history of retries in the trial that it is given.
+        RetryHeartbeatStaleTrialCallback()(study, copy.deepcopy(trial))
 
     def ask(self, study: optuna.Study) -> optuna.Trial:
         """Return the next trial of a study: a queued one, or a new one."""
-        with _unwarned():
-            return study.ask()
+        _hush()
+        return study.ask()
 
     @contextmanager
     def errors(self) -> Iterator[None]:
@@ -124,6 +124,7 @@ def open_storage(
         from explorer.search.server import open_server  # noqa: PLC0415
 
         grace = GRACE_HEARTBEATS * heartbeat_seconds
+        _hush()
         server = open_server(address, label, heartbeat_seconds, grace, create)
         return Storage(get_storage(server), label, heartbeat_seconds, server)
     if not address.strip():
@@ -149,10 +150,10 @@ def _reason(error: StorageInternalError) -> str:
     return reason(error)
 
 
-@contextmanager
-def _unwarned() -> Iterator[None]:
-    """Silence Optuna's remarks that heartbeats are experimental and meant for its own loop."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)
-        warnings.filterwarnings("ignore", message="Heartbeat of storage")
-        yield
+def _hush() -> None:
+    """Silence Optuna's remarks that heartbeats are experimental and meant for its own loop.
+
+    For the whole process: a filter that is taken back again would be taken from other threads too.
+    """
+    warnings.filterwarnings("ignore", category=ExperimentalWarning)
+    warnings.filterwarnings("ignore", message="Heartbeat of storage")
