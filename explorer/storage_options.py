@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -23,6 +24,7 @@ from explorer.search.storage import (
 from explorer.search.study import SearchResult
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+NOTED = b"ends after this trial; asked once more, at once\n"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -100,6 +102,9 @@ def _asked_to_end() -> Iterator[list[int]]:
 
     def ask(number: int, _frame: FrameType | None) -> None:
         asked.append(number)
+        # Unlike print, it may interrupt a print.
+        with suppress(OSError, ValueError):
+            os.write(sys.stderr.fileno(), NOTED)
         signal.signal(number, usual[signal.Signals(number)])
 
     for number in SIGNALS:
