@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from explorer import fidelity_command, search_command, slices_command
+from explorer import fidelity_command, search_command, slices_command, worker_command
 from explorer.config.errors import InputError, printable
 from explorer.config.files import scenario_from
 from explorer.config.links import apply_texts, link_query, open_link, split_assignments
@@ -80,6 +80,10 @@ def _parser() -> Parser:
     search_command.add_options(search)
     search.set_defaults(command=_search)
 
+    worker = commands.add_parser("worker", help="join a search that a storage keeps")
+    worker_command.add_options(worker)
+    worker.set_defaults(command=_worker)
+
     slices = commands.add_parser("slices", help="print prefill times by rows and slices")
     add_source(slices)
     slices_command.add_options(slices)
@@ -143,6 +147,11 @@ def _print_result(document: dict[str, Any], text: str, as_json: bool) -> int:
 
 def _search(options: argparse.Namespace) -> int:
     document, text = search_command.run(chosen_scenario(options), options)
+    return _print_result(document, text, options.json)
+
+
+def _worker(options: argparse.Namespace) -> int:
+    document, text = worker_command.run(options)
     return _print_result(document, text, options.json)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from explorer import storage_options
 from explorer.config.errors import InputError, refuse
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
@@ -18,6 +19,7 @@ from explorer.search.objectives import OBJECTIVES, objective_named
 from explorer.search.samplers import AUTO, SAMPLERS
 from explorer.search.space import Space, default_space, varied_space
 from explorer.search.staged import staged_plan
+from explorer.search.studies import begin_or_resume
 from explorer.search.study import SearchResult, SearchSettings, TrialReport, search
 from explorer.search.vary import parse_varied
 from explorer.serving.evaluate import evaluate
@@ -60,6 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--certify", action="store_true", help="also enumerate all plans and state the gap"
     )
     parser.add_argument("--out", metavar="FILE", help="write the best plan's export to a file")
+    storage_options.add_options(parser)
 
 
 def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any], str]:
@@ -73,11 +76,20 @@ def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any]
     )
     space = chosen_space(scenario, options)
     out = None if options.out is None else _writable(options.out)
-    result = search(space, settings, _trial_progress(options.trials))
+    storage = storage_options.opened(options)
+    study = None
+    if storage is None:
+        result = search(space, settings, trial_progress(options.trials))
+    else:
+        result, study = storage_options.take_part(
+            storage,
+            lambda: begin_or_resume(storage, options.study, space, settings),
+            trial_progress,
+        )
     certificate = None
     if options.certify:
         certificate = certify(space, settings.objective, _block_progress())
-    document = search_document(scenario, result, certificate)
+    document = search_document(scenario, result, certificate, study)
     if out is not None and result.best is not None:
         _write(out, export_document(result.best))
     return document, search_text(document)
@@ -93,9 +105,12 @@ def chosen_space(scenario: Scenario, options: argparse.Namespace) -> Space:
 
 
 def search_document(
-    scenario: Scenario, result: SearchResult, certificate: Certificate | None
+    scenario: Scenario,
+    result: SearchResult,
+    certificate: Certificate | None,
+    study: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the result of a search as JSON values."""
+    """Return the result of a search as JSON values; ``study`` tells of a stored one."""
     staged = staged_plan(scenario).scenario
     objective = result.objective
     return {
@@ -109,6 +124,7 @@ def search_document(
         "feasible_trials": result.feasible_trials,
         "distinct_plans": result.distinct_plans,
         "seconds": result.seconds,
+        "study": study,
         "solved_exactly": list(result.solved_exactly),
         "violations": result.excluded,
         "certificate": None if certificate is None else _certificate(certificate, result),
@@ -136,6 +152,11 @@ def search_text(document: dict[str, Any]) -> str:
         f"  {document['trials']} trials, {document['feasible_trials']} feasible, of "
         f"{document['plans']:,} plans",
     ]
+    study = document["study"]
+    if study is not None:
+        lines.append(
+            f"  study {study['name']}, {study['trials_here']} of its trials by this process"
+        )
     lines += [f"  note: {note}" for note in document["best"]["evaluation"]["notes"]]
     certificate = document["certificate"]
     if certificate is not None and certificate["gap"] is not None:
@@ -175,7 +196,8 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _trial_progress(trials: int) -> Callable[[TrialReport], None]:
+def trial_progress(trials: int) -> Callable[[TrialReport], None]:
+    """Return what prints how far a search has come, some twenty times in all."""
     every = max(trials // LINES_OF_PROGRESS, 1)
 
     def progress(report: TrialReport) -> None:

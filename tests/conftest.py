@@ -1,9 +1,10 @@
-"""Fixtures for the tests in a browser."""
+"""Fixtures for the tests in a browser, and for those against a real PostgreSQL."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
@@ -17,6 +18,7 @@ from tests.browser import (
     running_app,
     watch,
 )
+from tests.postgres import Postgres, programs, running_postgres
 
 expect.set_options(timeout=TIMEOUT_MS)
 
@@ -39,10 +41,7 @@ def browser() -> Iterator[Browser]:
     """A headless Chromium for the whole session."""
     executable = chromium_path()
     if executable is None:
-        reason = "no Chromium is installed: 'bash tests/run' installs it, as root or with sudo"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        _missing("Chromium")
     with sync_playwright() as playwright:
         chromium = launch_chromium(playwright, executable)
         yield chromium
@@ -69,3 +68,20 @@ def page(context: BrowserContext, problems: list[str]) -> Iterator[Page]:
     opened = context.new_page()
     yield opened
     assert problems == []
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server for the whole session."""
+    if programs() is None:
+        _missing("PostgreSQL")
+    with running_postgres() as server:
+        yield server
+
+
+def _missing(program: str) -> NoReturn:
+    """Skip a test that needs a program, or fail it where all tests must run."""
+    reason = f"no {program} is installed: 'bash tests/run' installs it, as root or with sudo"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)

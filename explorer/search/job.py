@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,8 +12,10 @@ from explorer.config.errors import InputError
 from explorer.config.scenario import Scenario
 from explorer.search.certificate import Certificate, certify
 from explorer.search.space import Space
-from explorer.search.study import SearchResult, SearchSettings, TrialReport, search
+from explorer.search.study import SearchResult, SearchSettings, Stopped, TrialReport, search
 
+Progress = Callable[[TrialReport], None]
+Search = Callable[[Space, SearchSettings, Progress, Stopped], SearchResult]
 State = Literal["waiting", "searching", "certifying", "done", "stopped", "failed"]
 FINAL_STATES = ("done", "stopped", "failed")
 MOST_POINTS = 200
@@ -52,11 +55,21 @@ class JobStatus:
 class SearchJob:
     """Runs one search, and then the certificate if asked to, in a daemon thread."""
 
-    def __init__(self, space: Space, settings: SearchSettings, certified: bool = False) -> None:
-        """Prepare the job; ``start`` runs it."""
+    def __init__(
+        self,
+        space: Space,
+        settings: SearchSettings,
+        certified: bool = False,
+        stored: Search | None = None,
+    ) -> None:
+        """Prepare the job; ``start`` runs it.
+
+        ``stored`` searches in place of ``search``: one that a storage keeps.
+        """
         self.space = space
         self.settings = settings
         self.certified = certified
+        self._stored = stored
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._status = JobStatus("waiting", 0, settings.trials, math.nan, None)
@@ -85,7 +98,8 @@ class SearchJob:
     def _run(self) -> None:
         try:
             self._set(state="searching")
-            result = search(self.space, self.settings, self._on_trial, self._stop.is_set)
+            found = self._stored or search
+            result = found(self.space, self.settings, self._on_trial, self._stop.is_set)
             self._set(result=result, best=result.best, best_value=result.best_value)
             if self.certified and not self._stop.is_set():
                 self._set(state="certifying", done=0, total=result.space.size)

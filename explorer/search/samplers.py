@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
@@ -75,10 +75,10 @@ SAMPLERS = {
 
 @dataclass(frozen=True)
 class Choice:
-    """A sampler for a space, and why it was taken."""
+    """A sampler for a space, and why it was taken; the same sampler is the same choice."""
 
     sampler: Sampler
-    why: str
+    why: str = field(compare=False, repr=False)
 
 
 def installed_samplers() -> tuple[str, ...]:

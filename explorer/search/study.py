@@ -6,11 +6,13 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import optuna
+from optuna.samplers import BaseSampler
+from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 
 from explorer.config.errors import refuse
@@ -19,6 +21,7 @@ from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, Objective
 from explorer.search.polish import is_long, next_neighbour
 from explorer.search.samplers import (
     AUTO,
+    SAMPLERS,
     Choice,
     check_sampler,
     chosen_sampler,
@@ -67,6 +70,11 @@ class SearchSettings:
             raise refuse("trials", self.trials, f"expected a whole number from 1 to {MOST_TRIALS}")
         if not 0 <= self.seed < 2**32:
             raise refuse("seed", self.seed, f"expected a whole number from 0 to {2**32 - 1}")
+
+    @property
+    def guided(self) -> bool:
+        """Whether first plans and neighbours of the best come before the sampler's proposals."""
+        return not (self.plain or (self.sampler != AUTO and SAMPLERS[self.sampler].exhaustive))
 
 
 @dataclass(frozen=True)
@@ -137,30 +145,27 @@ def search(
     started = time.perf_counter()
     objective = settings.objective
     chosen = fixed_batch_space(space) if objective.fixes_batch else space
-    judge = Judge(chosen, objective, () if settings.plain else _solvable(chosen))
-    choice = chosen_sampler(settings.sampler, judge.axes, settings.trials)
-    free = settings.plain or choice.sampler.exhaustive
-    trials = _trials(settings, choice, judge)
-    study = _study(settings, choice, judge)
-    queue = deque(() if free else _first_plans(judge))
-    tally = _Tally(objective)
-    for number in range(trials):
+    judge = Judge(chosen, objective, () if settings.plain else solvable_axes(chosen))
+    settings, choice = settled(settings, judge.axes)
+    study = new_study(settings, judge.axes)
+    queue = deque(first_plans(judge) if settings.guided else ())
+    tally = Tally(objective)
+    for number in range(settings.trials):
         planned = queue.popleft() if queue else None
-        if planned is None and not free and number >= POLISH_FROM * trials:
+        if planned is None and settings.guided and number >= POLISH_FROM * settings.trials:
             planned = next_neighbour(judge)
         if planned is not None:
-            study.enqueue_trial(_parameters(judge.axes, planned))
+            study.enqueue_trial(parameters_of(judge.axes, planned))
         trial = study.ask()
-        indices = tuple(_suggested(trial, axis) for axis in judge.axes)
+        indices = tuple(suggested_index(trial, axis) for axis in judge.axes)
         outcome = judge.outcome(indices)
         for name, excess in outcome.excess.items():
             trial.set_constraint(name, excess)
-        told = told_value(choice.sampler, objective, outcome.value, outcome.violation)
-        study.tell(trial, told)
+        study.tell(trial, told_value(choice.sampler, objective, outcome.value, outcome.violation))
         tally.add(indices, outcome)
         if progress is not None:
             best = judge.scenario(tally.leader[1]) if tally.found else None
-            progress(TrialReport(number, trials, outcome.value, tally.best_value, best))
+            progress(TrialReport(number, settings.trials, outcome.value, tally.best_value, best))
         if stopped is not None and stopped():
             break
     return SearchResult(
@@ -175,20 +180,26 @@ def search(
         excluded=tally.excluded,
         history=tuple(tally.history),
         solved_exactly=tuple(axis.name for axis in judge.solved),
-        stopped=len(tally.history) < trials,
+        stopped=len(tally.history) < settings.trials,
         sampler=choice,
     )
 
 
-def _trials(settings: SearchSettings, choice: Choice, judge: Judge) -> int:
-    """Return how many trials there are to run: no combination twice where all are tried."""
-    if not choice.sampler.exhaustive:
-        return settings.trials
-    return min(settings.trials, prod(map(len, judge.axes)))
+def settled(settings: SearchSettings, axes: tuple[Axis, ...]) -> tuple[SearchSettings, Choice]:
+    """Return the settings with the sampler that suits the axes, and no more trials than it needs.
+
+    Raises:
+        InputError: when the sampler would try every combination and there are more than trials.
+    """
+    choice = chosen_sampler(settings.sampler, axes, settings.trials)
+    trials = settings.trials
+    if choice.sampler.exhaustive:
+        trials = min(trials, prod(map(len, axes)))
+    return replace(settings, sampler=choice.sampler.name, trials=trials), choice
 
 
 @dataclass
-class _Tally:
+class Tally:
     """What a search has seen so far; the leader is the least violating plan until one fits."""
 
     objective: Objective
@@ -229,7 +240,17 @@ class _Tally:
         return outcome.violation < other.violation
 
 
-def _study(settings: SearchSettings, choice: Choice, judge: Judge) -> optuna.Study:
+def new_study(
+    settings: SearchSettings,
+    axes: tuple[Axis, ...],
+    storage: BaseStorage | None = None,
+    name: str | None = None,
+) -> optuna.Study:
+    """Return a new study of settled settings, in memory unless a storage is given.
+
+    Raises:
+        DuplicatedStudyError: when the storage holds a study of that name.
+    """
     minimised = settings.objective.minimised
     direction = StudyDirection.MINIMIZE if minimised else StudyDirection.MAXIMIZE
     with _create_lock:
@@ -237,13 +258,20 @@ def _study(settings: SearchSettings, choice: Choice, judge: Judge) -> optuna.Stu
         level = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         try:
-            sampler = make_sampler(choice.sampler, judge.axes, settings.trials, settings.seed)
-            return optuna.create_study(direction=direction, sampler=sampler)
+            sampler = sampler_of(settings, axes)
+            return optuna.create_study(
+                storage=storage, study_name=name, direction=direction, sampler=sampler
+            )
         finally:
             optuna.logging.set_verbosity(level)
 
 
-def _solvable(space: Space) -> tuple[Axis, ...]:
+def sampler_of(settings: SearchSettings, axes: tuple[Axis, ...]) -> BaseSampler:
+    """Return a fresh sampler of settled settings with their seed."""
+    return make_sampler(SAMPLERS[settings.sampler], axes, settings.trials, settings.seed)
+
+
+def solvable_axes(space: Space) -> tuple[Axis, ...]:
     """Return the axes of the prefill pool, fewer when their mesh would be too large."""
     if space.base.plan.placement != "disaggregated":
         return ()
@@ -255,7 +283,8 @@ def _solvable(space: Space) -> tuple[Axis, ...]:
     return solved
 
 
-def _first_plans(judge: Judge) -> list[tuple[int, ...]]:
+def first_plans(judge: Judge) -> list[tuple[int, ...]]:
+    """Return what is tried first: the plan nearest to the scenario's own, and the staged one."""
     own = judge.space.base
     plans = [scenario for scenario in (own, staged_plan(own, judge.space).scenario) if scenario]
     indices = (
@@ -264,17 +293,30 @@ def _first_plans(judge: Judge) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(indices))
 
 
-def _suggested(trial: optuna.Trial, axis: Axis) -> int:
+def suggested_index(trial: optuna.Trial, axis: Axis) -> int:
     """Return the index that a trial proposes on an axis: by value, or by place in its list."""
+    lowest, highest = _bounds(axis)
+    return trial.suggest_int(parameter(axis), lowest, highest, log=is_long(axis)) - lowest
+
+
+def parameters_of(axes: tuple[Axis, ...], indices: tuple[int, ...]) -> dict[str, int]:
+    """Return the parameters that make ``suggested_index`` propose ``indices``."""
+    pairs = zip(axes, indices, strict=True)
+    return {parameter(axis): _bounds(axis)[0] + index for axis, index in pairs}
+
+
+def indices_in(axes: tuple[Axis, ...], parameters: Mapping[str, object]) -> tuple[int, ...] | None:
+    """Return the indices that parameters stand for, None where they are no plan of the space."""
+    indices = []
+    for axis in axes:
+        value, (lowest, highest) = parameters.get(parameter(axis)), _bounds(axis)
+        if not isinstance(value, int) or not lowest <= value <= highest:
+            return None
+        indices.append(value - lowest)
+    return tuple(indices)
+
+
+def _bounds(axis: Axis) -> tuple[int, int]:
     if is_long(axis):
-        low, high = int(axis.values[0]), int(axis.values[-1])
-        return trial.suggest_int(parameter(axis), low, high, log=True) - low
-    return trial.suggest_int(parameter(axis), 0, len(axis) - 1)
-
-
-def _parameters(axes: tuple[Axis, ...], indices: tuple[int, ...]) -> dict[str, int]:
-    """Return the parameters that make ``_suggested`` propose ``indices``."""
-    return {
-        parameter(axis): int(axis.values[index]) if is_long(axis) else index
-        for axis, index in zip(axes, indices, strict=True)
-    }
+        return int(axis.values[0]), int(axis.values[-1])
+    return 0, len(axis) - 1

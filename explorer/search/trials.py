@@ -54,12 +54,16 @@ class Judge:
     """
 
     def __init__(self, space: Space, objective: Objective, solved: tuple[Axis, ...] = ()) -> None:
-        """Keep the space; ``solved`` are some of its axes."""
+        """Keep the space; ``solved`` are some of its axes.
+
+        ``pending`` may be set to the plans that other processes are evaluating.
+        """
         self.space = space
         self.objective = objective
         self.solved = solved
         self.axes = tuple(axis for axis in space.axes if axis not in solved)
         self._known: dict[tuple[int, ...], Outcome] = {}
+        self.pending: frozenset[tuple[int, ...]] = frozenset()
 
     @property
     def distinct(self) -> int:
@@ -67,8 +71,12 @@ class Judge:
         return len(self._known)
 
     def knows(self, indices: tuple[int, ...]) -> bool:
-        """Return whether a plan, one index an axis of ``axes``, has been evaluated."""
-        return indices in self._known
+        """Return whether a plan, one index an axis of ``axes``, has been evaluated or is now."""
+        return indices in self._known or indices in self.pending
+
+    def learn(self, indices: tuple[int, ...], outcome: Outcome) -> None:
+        """Take over what another process found."""
+        self._known.setdefault(indices, outcome)
 
     def ranked(self) -> list[tuple[int, ...]]:
         """Return the plans evaluated, best first: feasible ones by value, others by violation."""

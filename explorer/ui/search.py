@@ -19,7 +19,7 @@ from explorer.search.space import Space, default_space
 from explorer.search.staged import fixed_batch_space, staged_plan
 from explorer.search.study import SearchSettings
 from explorer.serving.evaluate import evaluate
-from explorer.ui import state
+from explorer.ui import search_studies, state
 from explorer.ui.text import plain
 
 JOB, OF = "search_job", "search_scenario"
@@ -38,6 +38,7 @@ def page() -> None:
         "but the plan stays as the sliders have it."
     )
     ready = _controls(scenario)
+    search_studies.name_field()
     job: SearchJob | None = st.session_state.get(JOB)
     running = job is not None and not job.status().finished
     with st.container(horizontal=True):
@@ -55,6 +56,7 @@ def page() -> None:
         )
     else:
         st.fragment(_progress, run_every=POLL_SECONDS if running else None)()
+    search_studies.section()
     _staged(scenario)
 
 
@@ -170,7 +172,8 @@ def _start() -> None:
         return
     _stop()
     st.session_state[OF] = state.scenario()
-    st.session_state[JOB] = SearchJob(space, settings, certified=True).start()
+    stored = search_studies.recorder()
+    st.session_state[JOB] = SearchJob(space, settings, certified=True, stored=stored).start()
 
 
 def _stop() -> None:
