@@ -10,13 +10,25 @@ from typing import Literal
 
 from explorer.config.errors import InputError
 from explorer.config.scenario import Scenario
-from explorer.search.certificate import Certificate, certify
+from explorer.search.bound import Bound, BoundReport
+from explorer.search.certificate import Certificate
+from explorer.search.proof import (
+    Proof,
+    ProofSettings,
+    best_known,
+    better_plan,
+    enumerates,
+    prove_best,
+)
+from explorer.search.samplers import AUTO, SAMPLERS
 from explorer.search.space import Space
 from explorer.search.study import SearchResult, SearchSettings, Stopped, TrialReport, search
 
 Progress = Callable[[TrialReport], None]
 Search = Callable[[Space, SearchSettings, Progress, Stopped], SearchResult]
-State = Literal["waiting", "searching", "certifying", "done", "stopped", "failed"]
+State = Literal[
+    "waiting", "searching", "certifying", "bounding", "comparing", "done", "stopped", "failed"
+]
 FINAL_STATES = ("done", "stopped", "failed")
 MOST_POINTS = 200
 
@@ -27,12 +39,14 @@ class JobStatus:
 
     Attributes:
         state: what it is doing; ``stopped`` when it was asked to end early.
-        done, total: trials while searching, plans while certifying.
-        best_value: best feasible objective so far; NaN without one.
+        done, total: trials while searching and comparing, plans while certifying.
+        best_value: best feasible objective so far, of the study or of the proof; NaN without one.
         best: its scenario, or None.
         history: (trial, value or NaN, best so far or NaN), thinned to at most 200 trials.
         result: the finished search, or None.
-        certificate: the finished enumeration, or None.
+        proof: the finished enumeration or bound, or None.
+        report: what is known while bounding, or None.
+        plain: what the sampler alone reached with as many trials, or None.
         error: why it failed, one sentence; empty unless it did.
     """
 
@@ -43,8 +57,20 @@ class JobStatus:
     best: Scenario | None
     history: tuple[tuple[int, float, float], ...] = ()
     result: SearchResult | None = None
-    certificate: Certificate | None = None
+    proof: Proof | None = None
+    report: BoundReport | None = None
+    plain: SearchResult | None = None
     error: str = ""
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The finished enumeration, or None."""
+        return self.proof if isinstance(self.proof, Certificate) else None
+
+    @property
+    def bound(self) -> Bound | None:
+        """The finished bound of a space too large to enumerate, or None."""
+        return self.proof if isinstance(self.proof, Bound) else None
 
     @property
     def finished(self) -> bool:
@@ -53,7 +79,7 @@ class JobStatus:
 
 
 class SearchJob:
-    """Runs one search, and then the certificate if asked to, in a daemon thread."""
+    """Runs one search, then its proof and the plain study if asked to, in a daemon thread."""
 
     def __init__(
         self,
@@ -61,15 +87,25 @@ class SearchJob:
         settings: SearchSettings,
         certified: bool = False,
         stored: Search | None = None,
+        proof: ProofSettings | None = None,
+        plain: bool = False,
     ) -> None:
         """Prepare the job; ``start`` runs it.
 
-        ``stored`` searches in place of ``search``: one that a storage keeps.
+        Args:
+            space: the plans.
+            settings: how to search.
+            certified: whether to prove how good the best plan is.
+            stored: searches in place of ``search``: one that a storage keeps.
+            proof: how to prove; by default as ``ProofSettings`` does.
+            plain: whether to find out afterwards what the sampler alone would have reached.
         """
         self.space = space
         self.settings = settings
         self.certified = certified
         self._stored = stored
+        self._proof = proof or ProofSettings()
+        self._plain = plain
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._status = JobStatus("waiting", 0, settings.trials, math.nan, None)
@@ -102,23 +138,53 @@ class SearchJob:
             result = found(self.space, self.settings, self._on_trial, self._stop.is_set)
             self._set(result=result, best=result.best, best_value=result.best_value)
             if self.certified and not self._stop.is_set():
-                self._set(state="certifying", done=0, total=result.space.size)
-                certificate = certify(
-                    self.space, self.settings.objective, self._on_block, self._stop.is_set
-                )
-                self._set(certificate=certificate)
+                self._prove(result)
+            if self._plain and not self._stop.is_set():
+                self._compare()
             self._set(state="stopped" if self._ended_early() else "done")
         except InputError as error:
             self._set(state="failed", error=str(error))
         except Exception as error:  # the thread's last resort: whatever it was, it is shown
             self._set(state="failed", error=f"{type(error).__name__}: {error}")
 
+    def _prove(self, result: SearchResult) -> None:
+        objective = self.settings.objective
+        whole = enumerates(self.space, objective, self._proof)
+        doing = "certifying" if whole else "bounding"
+        self._set(state=doing, done=0, total=result.space.size)
+        proof = prove_best(
+            self.space,
+            objective,
+            self._proof,
+            start=result.best,
+            on_block=self._on_block,
+            on_cell=lambda report: self._set(report=report),
+            stopped=self._stop.is_set,
+        )
+        self._set(proof=proof, report=None)
+        better = better_plan(proof, result.best_value)
+        if better is not None:
+            self._set(best=better, best_value=best_known(proof)[1])
+
+    def _compare(self) -> None:
+        settings = plain_settings(self.settings)
+        self._set(state="comparing", done=0, total=settings.trials)
+        plain = search(
+            self.space,
+            settings,
+            lambda report: self._set(done=report.number + 1),
+            self._stop.is_set,
+        )
+        self._set(plain=plain)
+
     def _ended_early(self) -> bool:
         status = self._status
         cut_short = status.result is not None and status.result.stopped
         if self.certified:
-            return cut_short or status.certificate is None or not status.certificate.complete
-        return cut_short
+            cut_short = cut_short or status.proof is None
+        if status.certificate is not None:
+            cut_short = cut_short or not status.certificate.complete
+        return cut_short or (self._plain and (status.plain is None or status.plain.stopped))
 
     def _on_trial(self, report: TrialReport) -> None:
         with self._lock:
@@ -136,6 +202,16 @@ class SearchJob:
     def _set(self, **changes: object) -> None:
         with self._lock:
             self._status = replace(self._status, **changes)  # type: ignore[arg-type]
+
+
+def plain_settings(settings: SearchSettings) -> SearchSettings:
+    """Return the settings of a study that leaves the sampler alone with all axes.
+
+    A sampler that tries every combination has no such study: TPE stands in for it.
+    """
+    exhaustive = settings.sampler != AUTO and SAMPLERS[settings.sampler].exhaustive
+    sampler = "tpe" if exhaustive or settings.sampler == AUTO else settings.sampler
+    return replace(settings, sampler=sampler, plain=True)
 
 
 def thinned(

@@ -19,13 +19,11 @@ from optuna.trial import FrozenTrial, TrialState
 from explorer.config.errors import InputError, refuse
 from explorer.search.account import Account, Seen, account_of, first_attempt
 from explorer.search.heartbeat import Heartbeat
-from explorer.search.polish import next_neighbour
 from explorer.search.samplers import Choice, told_value
 from explorer.search.space import Space
 from explorer.search.staged import fixed_batch_space
 from explorer.search.storage import Storage
 from explorer.search.study import (
-    POLISH_FROM,
     SearchResult,
     SearchSettings,
     Stopped,
@@ -33,6 +31,7 @@ from explorer.search.study import (
     TrialReport,
     indices_in,
     parameters_of,
+    polished_plan,
     settled,
     solvable_axes,
     suggested_index,
@@ -247,10 +246,7 @@ class SharedSearch:
 
     def _planned(self) -> tuple[int, ...] | None:
         """Return the plan that comes before the sampler's proposal, as ``search`` has it."""
-        settings = self.settings
-        if not settings.guided or len(self.account.slots) < POLISH_FROM * settings.trials:
-            return None
-        return next_neighbour(self.judge)
+        return polished_plan(self.judge, self.settings, len(self.account.slots))
 
     def _evaluate(self, trial: optuna.Trial) -> None:
         frozen = trial._cached_frozen_trial

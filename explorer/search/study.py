@@ -17,6 +17,7 @@ from optuna.study import StudyDirection
 
 from explorer.config.errors import refuse
 from explorer.config.scenario import Scenario
+from explorer.search.climb import climb
 from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, Objective
 from explorer.search.polish import is_long, next_neighbour
 from explorer.search.samplers import (
@@ -152,8 +153,8 @@ def search(
     tally = Tally(objective)
     for number in range(settings.trials):
         planned = queue.popleft() if queue else None
-        if planned is None and settings.guided and number >= POLISH_FROM * settings.trials:
-            planned = next_neighbour(judge)
+        if planned is None:
+            planned = polished_plan(judge, settings, number)
         if planned is not None:
             study.enqueue_trial(parameters_of(judge.axes, planned))
         trial = study.ask()
@@ -269,6 +270,24 @@ def new_study(
 def sampler_of(settings: SearchSettings, axes: tuple[Axis, ...]) -> BaseSampler:
     """Return a fresh sampler of settled settings with their seed."""
     return make_sampler(SAMPLERS[settings.sampler], axes, settings.trials, settings.seed)
+
+
+def polished_plan(judge: Judge, settings: SearchSettings, number: int) -> tuple[int, ...] | None:
+    """Return the plan that comes before the sampler's proposal for a trial, or None.
+
+    From ``POLISH_FROM`` of the trials on: first what a climb from the best plan reaches, then
+    untried neighbours of the best ones.
+    """
+    first = math.ceil(POLISH_FROM * settings.trials)
+    if not settings.guided or number < first:
+        return None
+    ranked = judge.ranked()
+    if number == first and ranked:
+        values, _ = climb(judge.space, judge.objective, judge.outcome(ranked[0]).values)
+        reached = judge.indices_of(values)
+        if not judge.knows(reached):
+            return reached
+    return next_neighbour(judge)
 
 
 def solvable_axes(space: Space) -> tuple[Axis, ...]:

@@ -96,6 +96,11 @@ class Judge:
             self._known[indices] = self._evaluated(indices)
         return self._known[indices]
 
+    def indices_of(self, values: Values) -> tuple[int, ...]:
+        """Return the plan, one index an axis of ``axes``, that has some values of all axes."""
+        chosen = dict(zip(self.space.axes, values, strict=True))
+        return tuple(axis.values.index(chosen[axis]) for axis in self.axes)
+
     def scenario(self, outcome: Outcome) -> Scenario:
         """Return the scenario of an outcome."""
         return self.space.scenario(outcome.values)
@@ -113,7 +118,7 @@ class Judge:
         evaluation = evaluate(self.space.base.replacing(changes))
         mesh = tuple(map(len, self.solved))
         value = np.broadcast_to(evaluation.objective(self.objective.name), mesh)
-        excess = {c.name: np.broadcast_to(_excess(c), mesh) for c in evaluation.constraints}
+        excess = {c.name: np.broadcast_to(relative_excess(c), mesh) for c in evaluation.constraints}
         at = self._best(value, excess, np.broadcast_to(evaluation.clusters, mesh))
         for axis, index in zip(self.solved, at, strict=True):
             chosen[axis.name] = axis.values[index]
@@ -133,7 +138,7 @@ class Judge:
         return tuple(int(index) for index in np.unravel_index(at, value.shape))
 
 
-def _excess(constraint: Constraint) -> Array:
+def relative_excess(constraint: Constraint) -> Array:
     """Return the excess relative to value and limit: bounded, its sign that of the violation."""
     value, limit = np.broadcast_arrays(constraint.value, constraint.limit)
     size = np.abs(value) + np.abs(limit)
