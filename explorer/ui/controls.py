@@ -21,7 +21,7 @@ WHOLE_LOG_STEPS = (1, 1.25, 1.5, 1.75)
 REACH = 64
 LINEAR_STEPS = 20
 NO_BOUND_WORD = "none"
-ASSUMED_MARK = "assumed"
+MARKED_KINDS = ("assumed", "fitted")
 
 
 def knob_slider(path: str) -> None:
@@ -93,9 +93,14 @@ def kind_of(knob: Knob, scenario: Scenario) -> str:
 
 
 def _label(knob: Knob, scenario: Scenario) -> str:
-    assumed = kind_of(knob, scenario) in (ASSUMED_MARK, "fitted")
-    mark = f" · :orange[{kind_of(knob, scenario)}]" if assumed else ""
-    return f"{plain(knob.label)}{mark}"
+    """Return the label of a control; marks are words, since labels are read out as they are."""
+    kind = kind_of(knob, scenario)
+    return f"{plain(knob.label)}{marked(kind)}"
+
+
+def marked(kind: str) -> str:
+    """Return the end of a label that says that a number is assumed or fitted; else nothing."""
+    return f" ({kind})" if kind in MARKED_KINDS else ""
 
 
 def _in_baseline(path: str) -> bool:

@@ -18,6 +18,7 @@ from explorer.plots.slices import slice_sweep, slices_figure
 from explorer.serving.advice import single_changes_that_fit
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.explain import limit_sentence
+from explorer.serving.notes import plan_notes
 from explorer.serving.report import broken_constraints, evaluation_document, violation_message
 from explorer.serving.timeline import pipeline_timeline
 from explorer.ui import state
@@ -42,7 +43,7 @@ def page() -> None:
     _headline(evaluation)
     if feasible:
         st.markdown(f"**What limits it.** {limit_sentence(evaluation)}")
-    for note in evaluation.machine.notes():
+    for note in plan_notes(evaluation):
         st.caption(f"Note: {plain(note)}")
     tile = _tile(scenario)
     if scenario.chip_document().family == "ascend910a":
