@@ -34,6 +34,11 @@ from explorer.ui.slices import measured_passes
 from explorer.ui.targets import lead_sentence
 from tests.scenarios import ASCEND, PRESETS, scenario
 
+
+def as_parameters(changes: dict[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in changes.items()}
+
+
 THREE_STAGES = {
     "plan__pp_prefill": 3,
     "plan__pp_decode": 3,
@@ -74,10 +79,6 @@ def opened(module: str, preset: str, **parameters: str) -> AppTest:
 
 def text_of(app: AppTest) -> str:
     return "\n".join(item.value for item in (*app.markdown, *app.caption, *app.info))
-
-
-def as_parameters(changes: dict[str, object]) -> dict[str, str]:
-    return {name: str(value) for name, value in changes.items()}
 
 
 def points_of(figure: object) -> int:
@@ -135,6 +136,41 @@ def test_measured_points_are_the_sweep_with_its_spread() -> None:
 @pytest.mark.parametrize("module", ["slices", "attribution"])
 def test_odd_scenarios_are_told_and_never_crash(module: str, parameters: dict[str, str]) -> None:
     opened(module, ASCEND, **parameters)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"workload__prompt_tokens": "0"}, "expected a whole number from 1 to 131072 tokens"),
+        ({"plan__tp_prefill": "3"}, "does not divide the heads"),
+        ({"hardware__link_bandwidth_bytes_per_second": "0"}, "expected a number from 1e+08"),
+        ({"hardware__hbm_bandwidth_bytes_per_second": "0"}, "expected a number from 1e+09"),
+        ({"plan__slices": "65"}, "expected a whole number from 0 to 64 slices"),
+    ],
+)
+@pytest.mark.parametrize("module", ["slices", "attribution"])
+def test_what_cannot_be_is_refused_with_what_could_and_the_page_stays(
+    module: str, parameters: dict[str, str], words: str
+) -> None:
+    app = opened(module, ASCEND, **parameters)
+    assert any(words in text.value for text in app.text)
+    assert app.main.markdown[0].value == opened(module, ASCEND).main.markdown[0].value
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"plan__slices": "8", "workload__prompt_tokens": "512"}, "fewer than 96 of these rows"),
+        ({"plan__slices": "64", "workload__prompt_tokens": "9"}, "fewer than 96 of these rows"),
+        (as_parameters(TWO_CARDS), "Only 4 cards were measured: other TP is extrapolated."),
+        ({"plan__micro_batch_prefill": "4"}, "3 requests of it are padding"),
+    ],
+)
+@pytest.mark.parametrize("module", ["slices", "attribution"])
+def test_what_runs_otherwise_than_asked_or_measured_is_noted(
+    module: str, parameters: dict[str, str], words: str
+) -> None:
+    assert words in text_of(opened(module, ASCEND, **parameters))
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -233,6 +269,18 @@ def test_a_pass_through_a_pipeline_is_told_apart_from_its_slowest_stage() -> Non
     lead = lead_sentence(solve(s, "prefill", 5000.0, pairs=False), 3)
     assert "is a pass every 819 ms; now the slowest of 3 stages ends one every 1.13 s" in lead
     assert "Layers 5 to 8 of the slowest stage (stage 1 of 3" in shown
+
+
+def test_ablations_are_of_one_stage_although_another_may_become_the_slowest() -> None:
+    app = opened("attribution", ASCEND, **as_parameters(SIXTY_FOUR))
+    frame = next(table.value for table in app.table if "kernel" in table.value)
+    whole, *_, neither = frame["recurrence"]
+    assert (whole, neither) == ("42.3 ms", "16.2 ms")
+    assert "61.7 % of it is issuing two groups" in text_of(app)
+    alone = opened("attribution", ASCEND, workload__prompt_tokens="64", **as_parameters(SIXTY_FOUR))
+    assert "holds no gated-delta layer" in text_of(alone)
+    short = opened("attribution", ASCEND, workload__prompt_tokens="64")
+    assert "the pass would take 583 ms as now: it waits for something else" in text_of(short)
 
 
 @pytest.mark.parametrize(
@@ -347,13 +395,18 @@ def test_every_number_unfolds_to_formula_inputs_kind_and_source(
     terms = next(frame for frame in frames if "formula of the work" in frame)
     formulas = dict(zip(terms["term"], terms["formula of the work"], strict=True))
     assert formulas["Norms"] == "layers × rows × t_norm"
-    inputs = next(frame for frame in frames if "symbol" in frame and "number" in frame)
-    found = inputs.set_index("symbol")
-    assert found.loc["t_norm", "value"] == "179 ns"
-    assert found.loc["t_norm", "kind"] == "measured"
-    assert "section 5.2" in found.loc["t_norm", "source"]
-    assert found.loc["t_broadcast", "kind"] == "fitted"
-    assert all(text for frame in frames if "source" in frame for text in frame["source"])
+    machine = [frame for frame in frames if {"number", "kind and source"} <= set(frame)]
+    found = machine[0].set_index("number")
+    norm = found.loc["**t_norm**: Norms a row a layer"]
+    assert norm["value"] == "179 ns"
+    assert norm["kind and source"].startswith("measured: Ascend TP Collective Overlap section 5.2")
+    broadcast = found.loc["**t_broadcast**: Recurrence: broadcast rows a row a layer"]
+    assert broadcast["kind and source"].startswith("fitted: fitted jointly")
+    inputs = next(frame for frame in frames if "input" in frame)
+    assert "**rows**: rows of the pass: prompt tokens of its micro-batch" in set(inputs["input"])
+    unfolded = [text for frame in frames if "kind and source" in frame
+                for text in frame["kind and source"]]  # fmt: skip
+    assert all(re.fullmatch(r"[a-z]+: .+", text) for text in unfolded)
 
 
 def test_the_numbers_of_another_chip_have_kinds_and_sources() -> None:
@@ -363,7 +416,7 @@ def test_the_numbers_of_another_chip_have_kinds_and_sources() -> None:
     assert not app.exception
     frames = [table.value for table in app.table]
     assert any("kinds of its numbers" in frame for frame in frames)
-    assert any({"kind", "source"} <= set(frame) for frame in frames)
+    assert any("kind and source" in frame for frame in frames)
 
 
 def test_conflicts_are_stacked_and_not_squeezed_into_columns() -> None:

@@ -69,7 +69,7 @@ def test_the_page_opens_with_the_rows_of_the_scenarios_chip(
     assert not app.exception
     assert app.table[0].value["what"][0] == first
     assert app.main.markdown[0].value.startswith(
-        f"In the mean, the models predict what was measured on the {name} "
+        f"In the mean, the models come this close to what was measured: on the {name} "
     )
     shown = app.selectbox(key="fidelity_quantity")
     assert shown.options[0] == f"Everything on the {name}"
@@ -185,7 +185,9 @@ def test_the_page_and_an_upload_in_a_browser(page: Page, app_url: str) -> None:
     page.set_default_timeout(60_000)
     open_page(page, f"{app_url}/fidelity")
     expect(page.get_by_role("heading", name="Can I believe it?")).to_be_visible()
-    expect(page.get_by_text("In the mean, the models predict")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("In the mean, the models come this close")).to_be_visible(
+        timeout=60_000
+    )
     settle(page)
     charts_drawn(page)
     page.locator("input[type=file]").set_input_files(

@@ -147,7 +147,7 @@ class Ascend910a:
             notes.append(f"Only {n.measured_tp:.0f} cards were measured: other TP is extrapolated.")
         if np.any((i.pp_prefill > 1) | (i.pp_decode > 1)):
             notes.append(
-                "Pipeline stages were never measured. Times of a pass are those of its largest "
+                "Pipeline stages were never measured. Times of a pass are those of its slowest "
                 "stage, and a request passes every stage."
             )
         return tuple(notes)

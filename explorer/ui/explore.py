@@ -20,6 +20,7 @@ from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.explain import limit_sentence
 from explorer.serving.notes import plan_notes
 from explorer.serving.report import broken_constraints, evaluation_document, violation_message
+from explorer.serving.stages import slowest_stage_words
 from explorer.serving.timeline import pipeline_timeline
 from explorer.ui import state
 from explorer.ui.text import plain
@@ -156,9 +157,11 @@ def _slices(scenario: Scenario) -> None:
         f"({significant(best.rows_per_second)} tokens/s of prefill); {verdict}."
     )
     st.plotly_chart(slices_figure(sweep), key="slices", width="stretch")
+    stage = slowest_stage_words(evaluate(scenario))
+    of = f" Times are those of the slowest, {stage}." if stage else ""
     st.caption(
         "A pass ends when both are done: more slices hide more of each all-reduce on the device, "
-        "and cost the host another collective to issue."
+        f"and cost the host another collective to issue.{of}"
     )
 
 

@@ -81,7 +81,7 @@ def _sentence(report: FidelityReport, chip: str) -> str:
             chips = " and the ".join(map(chip_label, _chips(report, quantity)))
             told.setdefault(chips, []).append(f"{name} within **{mape}**")
     parts = [f"on the {chips} {', '.join(items)}" for chips, items in told.items()]
-    text = f"In the mean, the models predict what was measured {'; '.join(parts)}."
+    text = f"In the mean, the models come this close to what was measured: {'; '.join(parts)}."
     searched_parts = [item for (_, best), item in report.parts.items() if best]
     if not searched_parts or searched_parts[0].mape is None:
         return text

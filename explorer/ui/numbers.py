@@ -17,7 +17,7 @@ from explorer.serving.export import source_documents
 from explorer.ui.text import plain
 
 TITLE, OPEN = "Numbers behind the page", "numbers_behind"
-FOLLOWS = "derived"
+FOLLOWS, SET = "derived", "scenario"
 KIND_AND_SOURCE = "kind and source"
 WHOLE = "together"
 
@@ -43,7 +43,7 @@ def terms_and_inputs(
     rows = [
         {
             "term": words(name),
-            **{heading: human(part.get(name, 0.0), "s") for heading, part in seconds.items()},
+            **{heading: human(part.get(name), "s") for heading, part in seconds.items()},
             "formula of the work": written(formula.expression),
         }
         for name, formula in unfolding.formulas.items()
@@ -52,7 +52,7 @@ def terms_and_inputs(
     rows += [
         {
             "term": words(name),
-            **{heading: human(part.get(name, 0.0), "s") for heading, part in seconds.items()},
+            **{heading: human(part.get(name), "s") for heading, part in seconds.items()},
             "formula of the work": "–",
         }
         for name in rest
@@ -72,7 +72,9 @@ def terms_and_inputs(
                 {
                     "input": f"**{plain(name)}**: {item.meaning}",
                     "value": human(float(item.value), item.unit),
-                    KIND_AND_SOURCE: plain(f"{FOLLOWS}: {item.source or item.path}"),
+                    KIND_AND_SOURCE: plain(
+                        f"{SET}: {item.path}" if item.path else f"{FOLLOWS}: {item.source}"
+                    ),
                 }
                 for name, item in own.items()
             ]
