@@ -23,6 +23,7 @@ from explorer.serving.report import broken_constraints, evaluation_document, vio
 from explorer.serving.stages import slowest_stage_words
 from explorer.serving.timeline import pipeline_timeline
 from explorer.ui import state
+from explorer.ui.folded import folded
 from explorer.ui.text import plain
 
 DeltaColour = Literal["normal", "inverse", "off"]
@@ -212,6 +213,6 @@ def _roofline(evaluation: Evaluation, tile: Tile | None) -> None:
 
 
 def _numbers(evaluation: Evaluation) -> None:
-    with st.expander("Numbers behind the page"):
-        document = evaluation_document(evaluation)
-        st.json(document, expanded=1)
+    with folded("Numbers behind the page", "numbers") as is_open:
+        if is_open:
+            st.json(evaluation_document(evaluation), expanded=1)
