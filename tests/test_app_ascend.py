@@ -33,6 +33,7 @@ from explorer.ui.slice_words import answer, loss_sentence, spans_sentence
 from explorer.ui.slices import measured_passes
 from explorer.ui.targets import lead_sentence
 from tests.scenarios import ASCEND, PRESETS, scenario
+from tests.test_app_pages import unfold
 
 
 def as_parameters(changes: dict[str, object]) -> dict[str, str]:
@@ -387,8 +388,7 @@ def test_every_number_unfolds_to_formula_inputs_kind_and_source(
 ) -> None:
     app = opened(module, ASCEND, **as_parameters(changes))
     before = len(app.table)
-    app.session_state["numbers_behind"] = True
-    app.run()
+    unfold(app, "numbers")
     assert not app.exception
     frames = [table.value for table in app.table]
     assert len(frames) > before
@@ -411,8 +411,7 @@ def test_every_number_unfolds_to_formula_inputs_kind_and_source(
 
 def test_the_numbers_of_another_chip_have_kinds_and_sources() -> None:
     app = opened("attribution", PRESETS[1])
-    app.session_state["numbers_behind"] = True
-    app.run()
+    unfold(app, "numbers")
     assert not app.exception
     frames = [table.value for table in app.table]
     assert any("kinds of its numbers" in frame for frame in frames)
@@ -421,8 +420,7 @@ def test_the_numbers_of_another_chip_have_kinds_and_sources() -> None:
 
 def test_conflicts_are_stacked_and_not_squeezed_into_columns() -> None:
     app = opened("attribution", ASCEND)
-    app.session_state["conflicts_open"] = True
-    app.run()
+    unfold(app, "conflicts")
     told = [item.value for item in app.markdown if " against " in item.value]
     assert len(told) >= 22
     assert not any("consequence" in table.value for table in app.table)

@@ -23,7 +23,7 @@ from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.notes import plan_notes
 from explorer.serving.slice_study import rows_of_a_pass
 from explorer.serving.stages import slowest_prefill_share, slowest_stage_words
-from explorer.ui import attribution_numbers, conflicts, numbers, recurrence, state, targets
+from explorer.ui import ascend_numbers, conflicts, numbers, recurrence, state, targets
 from explorer.ui.attribution_words import (
     crossing_sentence,
     owner_sentence,
@@ -68,7 +68,7 @@ def page() -> None:
         recurrence.section(scenario)
     targets.section(scenario, measured_tables(scenario))
     conflicts.section(scenario)
-    numbers.numbers_behind(lambda: attribution_numbers.show(scenario))
+    numbers.numbers_behind(lambda: ascend_numbers.show(evaluation))
 
 
 def _notes(evaluation: Evaluation) -> None:

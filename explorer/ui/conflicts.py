@@ -13,9 +13,8 @@ from explorer.config.units import human, significant
 from explorer.fidelity.conflicts import Conflict, Value, report_conflicts
 from explorer.fidelity.measurements import shipped_measurements
 from explorer.serving.slice_study import rows_of_a_pass
+from explorer.ui.folded import folded
 from explorer.ui.text import plain
-
-OPEN = "conflicts_open"
 
 
 def section(scenario: Scenario) -> None:
@@ -41,10 +40,10 @@ def section(scenario: Scenario) -> None:
         f"In {len(conflicts)} places. The first figure is the report's claim, the second what its "
         "other rows give."
     )
-    box = st.expander("All of them, with what follows", on_change="rerun", key=OPEN)
-    if box.open:
-        for conflict in conflicts:
-            box.markdown(told(conflict))
+    with folded("All of them, with what follows", "conflicts") as is_open:
+        if is_open:
+            for conflict in conflicts:
+                st.markdown(told(conflict))
 
 
 def prices_now(scenario: Scenario) -> tuple[CollectivePrice, ...]:

@@ -22,7 +22,7 @@ from explorer.serving.notes import plan_notes
 from explorer.serving.report import broken_constraints, evaluation_document, violation_message
 from explorer.serving.stages import slowest_stage_words
 from explorer.serving.timeline import pipeline_timeline
-from explorer.ui import state
+from explorer.ui import ascend_numbers, state
 from explorer.ui.folded import folded
 from explorer.ui.text import plain
 
@@ -215,4 +215,6 @@ def _roofline(evaluation: Evaluation, tile: Tile | None) -> None:
 def _numbers(evaluation: Evaluation) -> None:
     with folded("Numbers behind the page", "numbers") as is_open:
         if is_open:
+            if evaluation.feasible:
+                ascend_numbers.pass_and_step(evaluation)
             st.json(evaluation_document(evaluation), expanded=1)

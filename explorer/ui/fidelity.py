@@ -21,6 +21,7 @@ from explorer.plots.fidelity import (
     quantity_label,
 )
 from explorer.ui import state
+from explorer.ui.folded import folded
 from explorer.ui.text import plain
 
 LARGEST_UPLOAD_MB = 4
@@ -301,11 +302,12 @@ def _fitted(report: FidelityReport, chip: str) -> None:
         "of one size, method or precision. Everything else is published, measured, derived or "
         "assumed, as said beside its slider."
     )
-    with st.expander("Errors on whole groups that were left out"):
-        st.table(
-            pd.DataFrame([row for fit in fits for row in _group_rows(fit)]),
-            hide_index=True,
-        )
+    with folded("Errors on whole groups that were left out", "groups") as is_open:
+        if is_open:
+            st.table(
+                pd.DataFrame([row for fit in fits for row in _group_rows(fit)]),
+                hide_index=True,
+            )
 
 
 def _fit_rows(fit: FitResult) -> list[dict[str, str]]:

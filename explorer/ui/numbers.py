@@ -14,9 +14,9 @@ from explorer.costs.terms import Bound, Stage
 from explorer.fidelity.measurements import Measurement
 from explorer.plots.style import NAME_OF_BOUND, words
 from explorer.serving.export import source_documents
+from explorer.ui.folded import folded
 from explorer.ui.text import plain
 
-TITLE, OPEN = "Numbers behind the page", "numbers_behind"
 FOLLOWS, SET = "derived", "scenario"
 KIND_AND_SOURCE = "kind and source"
 WHOLE = "together"
@@ -24,21 +24,17 @@ WHOLE = "together"
 
 def numbers_behind(draw: Callable[[], None]) -> None:
     """Draw what ``draw`` draws in an expander; nothing of it is built while that is closed."""
-    box = st.expander(TITLE, on_change="rerun", key=OPEN)
-    if box.open:
-        with box:
+    with folded("Numbers behind the page", "numbers") as is_open:
+        if is_open:
             draw()
 
 
-def terms_and_inputs(
-    unfolding: Unfolding, seconds: Mapping[str, Mapping[str, float]], scenario: Scenario
-) -> None:
+def terms_and_inputs(unfolding: Unfolding, seconds: Mapping[str, Mapping[str, float]]) -> None:
     """Show terms with their formulas, and the inputs that are no numbers of the machine.
 
     Args:
         unfolding: formulas and symbols.
         seconds: seconds by term in one or more columns, by the column's heading.
-        scenario: gives the values of what is set in it.
     """
     rows = [
         {

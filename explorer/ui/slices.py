@@ -205,7 +205,6 @@ def _numbers(scenario: Scenario, study: SliceStudy) -> None:
             **{name: numbers.exposed(item.prefill_stage) for name, item in columns.items()},
             "work": numbers.worked(present.prefill_stage),
         },
-        scenario,
     )
     st.markdown("**Numbers of the machine in these formulas**")
     numbers.machine_numbers([unfolding], scenario)

@@ -13,6 +13,7 @@ from explorer.config.scenario import Scenario, parse_scenario
 from explorer.config.units import human, significant
 from explorer.serving.levers import Lever, factor
 from explorer.serving.targets import PHASES, Phase, Solution, needed_terms, rate_of, solve
+from explorer.ui.folded import folded
 from explorer.ui.text import plain
 
 ASCEND = "ascend910a"
@@ -184,8 +185,11 @@ def _rows(levers: Sequence[Lever]) -> pd.DataFrame:
 def _more(solution: Solution) -> None:
     rest = solution.levers[MOST_LEVERS:]
     if rest:
-        with st.expander(f"{len(rest)} more that cannot"):
-            st.table(_rows(rest), hide_index=True)
+        cannot = all(lever.needed is None for lever in rest)
+        title = f"{len(rest)} more{' that cannot' if cannot else ''}"
+        with folded(title, "levers") as is_open:
+            if is_open:
+                st.table(_rows(rest), hide_index=True)
 
 
 def _pairs(solution: Solution) -> None:

@@ -1,4 +1,4 @@
-"""What the attribution page's numbers are made of: terms, formulas, inputs, measured rows."""
+"""What the Ascend's numbers are made of: terms, formulas, inputs, measured rows."""
 
 from __future__ import annotations
 
@@ -11,36 +11,35 @@ from explorer.chips.ascend910a_formulas import (
     unfolded_prices,
     unfolded_synced,
 )
-from explorer.config.scenario import Scenario
+from explorer.chips.formulas import Unfolding
+from explorer.costs.terms import slowest
 from explorer.fidelity.comparable import comparable_passes
 from explorer.fidelity.measurements import shipped_measurements
-from explorer.serving.evaluate import evaluate
+from explorer.serving.evaluate import Evaluation
 from explorer.serving.stages import slowest_decode_share, slowest_prefill_share
 from explorer.ui import numbers
 
 ABLATIONS = "ablation_gated_delta"
 
 
-def show(scenario: Scenario) -> None:
-    """Show everything for a scenario on the Ascend."""
-    evaluation = evaluate(scenario)
-    machine = evaluation.machine
+def pass_and_step(evaluation: Evaluation) -> None:
+    """Show the terms of a prefill pass and of a decode step, and the machine's numbers in them."""
+    machine, scenario = evaluation.machine, evaluation.inputs.scenario
+    if isinstance(machine, Ascend910a):
+        numbers.machine_numbers(
+            [_running(evaluation, machine), _step(evaluation, machine)], scenario
+        )
+
+
+def show(evaluation: Evaluation) -> None:
+    """Show everything behind the attribution page, for a scenario on the Ascend."""
+    machine, scenario = evaluation.machine, evaluation.inputs.scenario
     if not isinstance(machine, Ascend910a):
         return
     share = slowest_prefill_share(evaluation)
     one = machine.prefill_pass(share)
-    running, synced = unfolded_prefill(one), unfolded_synced(one)
-    decode = unfolded_decode(
-        machine.work(slowest_decode_share(evaluation), evaluation.inputs.tp_decode)
-    )
-    prices = unfolded_prices(one)
-    st.markdown("**The pass as it runs**: exposed time and work, term by term.")
-    modelled = one.stage()
-    numbers.terms_and_inputs(
-        running,
-        {"exposed": numbers.exposed(modelled), "work": numbers.worked(modelled)},
-        scenario,
-    )
+    synced, prices = unfolded_synced(one), unfolded_prices(one)
+    running = _running(evaluation, machine)
     st.markdown(
         "**The device-synced profile**, serial: its phases add up to the stack; the wall adds "
         "head × t_after + embedding × rows × t_before."
@@ -48,14 +47,12 @@ def show(scenario: Scenario) -> None:
     profile = machine.synced_profile(share)
     phases = {name: float(part) for name, part in profile.phases.items()}
     whole = {"stack": float(profile.stack_seconds), "wall": float(profile.wall_seconds)}
-    numbers.terms_and_inputs(synced, {"time": {**phases, **whole}}, scenario)
-    st.markdown("**One decode step**, which a decode target is a target of.")
-    numbers.terms_and_inputs(decode, {"time": numbers.exposed(evaluation.decode_stage)}, scenario)
+    numbers.terms_and_inputs(synced, {"time": {**phases, **whole}})
+    decode = _step(evaluation, machine)
     st.markdown("**One all-reduce of this pass**, by each of the report's routes.")
     numbers.terms_and_inputs(
         prices,
         {"time": {price.route: float(price.seconds) for price in machine.collective_prices}},
-        scenario,
     )
     st.markdown("**Numbers of the machine in these formulas**")
     numbers.machine_numbers([running, synced, decode, prices], scenario)
@@ -73,3 +70,22 @@ def show(scenario: Scenario) -> None:
     ]
     st.markdown("**Measured values**")
     numbers.measured_rows(measured)
+
+
+def _running(evaluation: Evaluation, machine: Ascend910a) -> Unfolding:
+    """Show the running pass, and return its formulas."""
+    unfolding = unfolded_prefill(machine.prefill_pass(slowest_prefill_share(evaluation)))
+    stage = slowest(evaluation.modelled_prefill_stages)
+    st.markdown("**A prefill pass as it runs**: exposed time and work, term by term.")
+    columns = {"exposed": numbers.exposed(stage), "work": numbers.worked(stage)}
+    numbers.terms_and_inputs(unfolding, columns)
+    return unfolding
+
+
+def _step(evaluation: Evaluation, machine: Ascend910a) -> Unfolding:
+    """Show one decode step, and return its formulas."""
+    held = slowest_decode_share(evaluation)
+    unfolding = unfolded_decode(machine.work(held, evaluation.inputs.tp_decode))
+    st.markdown("**A decode step**: its terms follow one another.")
+    numbers.terms_and_inputs(unfolding, {"time": numbers.exposed(evaluation.decode_stage)})
+    return unfolding
