@@ -1,0 +1,182 @@
+"""Finished requests, counted block by block: times, goodput and the rate of finishing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from explorer.config.scenario import Limits
+from explorer.costs.arrays import Array
+from explorer.serving.decode_ring import CachedRequest
+from explorer.serving.distribution import Distribution
+from explorer.serving.simulation_results import RequestRows, RowReader
+
+BLOCK_ROWS = 4096
+MOST_POINTS = 2048
+"""Points of the curve of finishing that are kept."""
+
+
+class FinishCurve:
+    """Tokens and requests finished up to some moments, thinned when they become many."""
+
+    def __init__(self, every: int) -> None:
+        """Keep a point every so many micro-batches at first."""
+        self._every = every
+        self._micro_batches = 0
+        self._tokens = self._requests = 0
+        self._points: list[tuple[float, int, int]] = []
+
+    def add(self, seconds: float, tokens: int, requests: int) -> None:
+        """Note a micro-batch that leaves; moments never go back."""
+        self._micro_batches += 1
+        self._tokens += tokens
+        self._requests += requests
+        if self._micro_batches % self._every:
+            return
+        self._points.append((seconds, self._tokens, self._requests))
+        if len(self._points) > MOST_POINTS:
+            self._points = self._points[1::2]
+            self._every *= 2
+
+    def rates(self) -> tuple[float, float] | None:
+        """Return tokens/s and requests/s over the second half, or None for too short a run."""
+        if not self._points:
+            return None
+        last = self._points[-1]
+        late = [point for point in self._points if 2 * point[2] >= last[2]]
+        seconds = last[0] - late[0][0]
+        if len(late) <= 1 or seconds <= 0:
+            return None
+        return (last[1] - late[0][1]) / seconds, (last[2] - late[0][2]) / seconds
+
+
+class Tally:
+    """Everything counted over finished requests of all pools, in bounded memory."""
+
+    def __init__(self, limits: Limits, curve_every: int, reader: RowReader | None) -> None:
+        """Start counting; ``reader`` is given the finished requests block by block."""
+        self.ttft, self.tpot, self.end_to_end = Distribution(), Distribution(), Distribution()
+        self.queue, self.blocked, self.buffer = Distribution(), Distribution(), Distribution()
+        self.curve = FinishCurve(curve_every)
+        self.requests = 0
+        self.output_tokens = self.prompt_tokens = 0
+        self.kept = self.kept_ttft = self.kept_tpot = self.kept_tokens = 0
+        self.last_seconds = 0.0
+        self._first_arrival, self._last_arrival = math.inf, 0.0
+        self._growth = np.zeros(5)
+        self._limits = limits
+        self._reader = reader
+        self._rows: list[tuple[float, ...]] = []
+
+    def finish(
+        self,
+        pool: int,
+        cached: list[CachedRequest],
+        start_seconds: float,
+        ends: dict[int, float],
+        seconds: float,
+    ) -> None:
+        """Count the requests of a decode micro-batch that leaves.
+
+        Args:
+            pool: number of the pool.
+            cached: its requests.
+            start_seconds: start of its first decode step [s].
+            ends: when requests with so many output tokens, above 1, got the last one [s].
+            seconds: when it leaves [s].
+        """
+        tokens = 0
+        rows = self._rows
+        for one in cached:
+            number, arrival, prompt, output = one.request
+            tokens += output
+            first = one.first_token_seconds
+            rows.append(
+                (
+                    number,
+                    pool,
+                    prompt,
+                    output,
+                    arrival,
+                    one.prefill_seconds,
+                    one.finish_seconds,
+                    one.taken_seconds,
+                    first,
+                    start_seconds,
+                    ends[output] if output > 1 else first,
+                )
+            )
+        self.curve.add(seconds, tokens, len(cached))
+        if len(rows) >= BLOCK_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Count what waits to be counted."""
+        if self._rows:
+            self._count(np.array(self._rows, dtype=np.float64).T)
+            self._rows = []
+
+    def _count(self, columns: Array) -> None:
+        number, pool, prompt, output, arrival, prefill, finish, taken, first, start, end = columns
+        ttft, total = first - arrival, end - arrival
+        with np.errstate(invalid="ignore", divide="ignore"):
+            tpot = np.where(output > 1, (end - first) / (output - 1), np.nan)
+        self.requests += number.size
+        self.prompt_tokens += int(prompt.sum())
+        self.output_tokens += int(output.sum())
+        self.last_seconds = max(self.last_seconds, float(end.max()))
+        self._first_arrival = min(self._first_arrival, float(arrival.min()))
+        self._last_arrival = max(self._last_arrival, float(arrival.max()))
+        for distribution, values in (
+            (self.ttft, ttft),
+            (self.tpot, tpot),
+            (self.end_to_end, total),
+            (self.queue, prefill - arrival),
+            (self.blocked, taken - finish),
+            (self.buffer, start - taken),
+        ):
+            distribution.add(np.maximum(values, 0.0))
+        self._count_kept(ttft, tpot, output)
+        self._growth += (
+            number.size,
+            arrival.sum(),
+            total.sum(),
+            (arrival * total).sum(),
+            (arrival * arrival).sum(),
+        )
+        if self._reader is not None:
+            self._reader(
+                RequestRows(
+                    *(number.astype(np.int64), pool.astype(np.int64)),
+                    *(prompt.astype(np.int64), output.astype(np.int64)),
+                    *(arrival, prefill, first, start, end),
+                    *(ttft, tpot),
+                )
+            )
+
+    def _count_kept(self, ttft: Array, tpot: Array, output: Array) -> None:
+        limits = self._limits
+        kept_ttft = ttft <= (math.inf if limits.ttft_seconds is None else limits.ttft_seconds)
+        bound = math.inf if limits.tpot_seconds is None else limits.tpot_seconds
+        kept_tpot = np.isnan(tpot) | (tpot <= bound)
+        kept = kept_ttft & kept_tpot
+        self.kept_ttft += int(kept_ttft.sum())
+        self.kept_tpot += int(kept_tpot.sum())
+        self.kept += int(kept.sum())
+        self.kept_tokens += int(output[kept].sum())
+
+    @property
+    def offered_rate(self) -> float:
+        """Observed arrivals a second; infinite when all came at once."""
+        span = self._last_arrival - self._first_arrival
+        return (self.requests - 1) / span if span > 0 else math.inf
+
+    @property
+    def backlog_growth(self) -> float:
+        """Slope of end-to-end time over arrival time, by least squares [s/s]; 0 for one moment."""
+        count, arrivals, totals, products, squares = (float(x) for x in self._growth)
+        spread = count * squares - arrivals * arrivals
+        if spread <= 0:
+            return 0.0
+        return (count * products - arrivals * totals) / spread
