@@ -23,7 +23,7 @@ from explorer.serving.simulation_plan import SimulationPlan, misfits
 from explorer.serving.simulation_results import Detail, RowReader, Simulation
 from explorer.serving.simulation_summary import summarised
 from explorer.serving.tally import Tally
-from explorer.serving.trace import Trace
+from explorer.serving.trace import Trace, require_context
 
 WHOLE_DETAIL = Detail()
 
@@ -46,8 +46,11 @@ def simulate(
         reader: gets every finished request, block by block.
 
     Raises:
-        InputError: when the plan does not fit (see ``misfits``).
+        InputError: when the plan does not fit (see ``misfits``), or a request of the trace is
+            longer than the maximum context.
     """
+    if trace is not None:
+        require_context(trace, int(scenario.workload.max_context_tokens))
     broken = misfits(scenario, trace is not None)
     if broken:
         messages = " ".join(violation_message(constraint) for constraint in broken)

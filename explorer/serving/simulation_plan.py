@@ -20,6 +20,9 @@ from explorer.serving.trace import Trace
 AUTO_LOAD = 0.8
 """Arrival rate ``auto``, as a share of what the steady state serves."""
 AUTO_REQUESTS = 10_000
+AUTO_OPEN_BATCHES = 10
+MOST_AUTO_REQUESTS = 200_000
+"""Requests ``auto``: these, or so many batches of every pool where that is more, with a ceiling."""
 AUTO_BATCHES = 24
 AUTO_MICRO_BATCHES = 200
 AUTO_PERIODS = 6
@@ -90,8 +93,8 @@ class SimulationPlan:
             return int(asked)
         if self.saturated:
             return self._saturating_batches() * int(self.evaluation.batch)
-        batches = AUTO_BATCHES * self.pools * int(self.evaluation.batch)
-        return max(AUTO_REQUESTS, batches)
+        batches = AUTO_OPEN_BATCHES * self.pools * int(self.evaluation.batch)
+        return min(max(AUTO_REQUESTS, batches), MOST_AUTO_REQUESTS)
 
     @property
     def period_batches(self) -> int:

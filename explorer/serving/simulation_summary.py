@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from explorer.config.units import human
 from explorer.costs.memory import MemoryBudget
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.gantt import Gantt
@@ -45,6 +46,7 @@ def summarised(
     """Return the results of a finished run."""
     seconds = tally.last_seconds
     speed = _speed(plan, tally)
+    caches = _caches(plan, pools, seconds)
     return Simulation(
         requests=tally.requests,
         pools=int(plan.evaluation.pools),
@@ -61,12 +63,12 @@ def summarised(
         ),
         goodput=None if plan.saturated else _goodput(plan, tally, speed),
         stages=_stages(pools[0], seconds),
-        caches=_caches(plan, pools, seconds),
+        caches=caches,
         buffer=_buffer(plan, pools, seconds),
         mean_in_system=mean_in_system,
         backlog_growth=tally.backlog_growth,
         keeps_up=plan.saturated or tally.backlog_growth <= GROWING,
-        notes=_notes(plan, pools),
+        notes=_notes(plan, caches, tally),
         spans=tuple(sorted(gantt.spans, key=lambda span: (span.start_seconds, span.stage))),
         occupancy=pools[0].ledger.occupancy(float(plan.evaluation.request_cache_bytes)),
     )
@@ -75,7 +77,7 @@ def summarised(
 def _speed(plan: SimulationPlan, tally: Tally) -> Speed:
     closed = _at_mean_lengths(plan, tally)
     whole = tally.last_seconds
-    measured = tally.curve.rates() or (
+    measured = tally.rates() or (
         (tally.output_tokens / whole, tally.requests / whole) if whole > 0 else (0.0, 0.0)
     )
     pools = int(plan.evaluation.pools) / plan.pools
@@ -92,11 +94,16 @@ def _speed(plan: SimulationPlan, tally: Tally) -> Speed:
 def _at_mean_lengths(plan: SimulationPlan, tally: Tally) -> Evaluation:
     if plan.trace is None or not tally.requests:
         return plan.evaluation
-    means = {
-        "workload.prompt_tokens": max(round(tally.prompt_tokens / tally.requests), 1),
-        "workload.output_tokens": max(round(tally.output_tokens / tally.requests), 1),
-    }
+    prompt, output = _mean_lengths(tally)
+    means = {"workload.prompt_tokens": prompt, "workload.output_tokens": output}
     return evaluate(plan.scenario.unchecked(means))
+
+
+def _mean_lengths(tally: Tally) -> tuple[int, int]:
+    """Return the mean prompt and output in whole tokens, at least 1."""
+    sums = (tally.prompt_tokens, tally.output_tokens)
+    prompt, output = (max(round(tokens / tally.requests), 1) for tokens in sums)
+    return prompt, output
 
 
 def _goodput(plan: SimulationPlan, tally: Tally, speed: Speed) -> Goodput:
@@ -176,5 +183,46 @@ def _buffer(plan: SimulationPlan, pools: AnyPools, seconds: float) -> BufferUse 
     )
 
 
-def _notes(plan: SimulationPlan, pools: AnyPools) -> tuple[str, ...]:
-    return ()
+def _notes(plan: SimulationPlan, caches: tuple[CacheUse, ...], tally: Tally) -> tuple[str, ...]:
+    """Return what a reader must know to read the numbers right."""
+    notes = list(plan.evaluation.machine.notes())
+    trace, measured = plan.trace, plan.scenario.measured
+    if trace is not None:
+        prompt, output = _mean_lengths(tally)
+        lengths = f"{prompt:,} prompt and {output:,} output tokens"
+        notes.append(f"The closed form is at the trace's mean lengths: {lengths}.")
+        if trace.unused_columns:
+            notes.append(f"Columns not used: {', '.join(trace.unused_columns)}.")
+    if measured.prefill_seconds is not None or measured.decode_seconds is not None:
+        notes.append("Measured times hold for every micro-batch, whatever its size and lengths.")
+    if plan.evaluation.inputs.shared:
+        if plan.scenario.simulation.policy != "bounded":
+            notes.append("The same cards prefill and then decode: without a buffer no policy acts.")
+        return tuple(notes)
+    notes += _buffer_notes(plan)
+    prefill = caches[0]
+    if prefill.peak_bytes > prefill.limit_bytes:
+        needed, room = human(prefill.peak_bytes, "B"), human(prefill.limit_bytes, "B")
+        notes.append(
+            f"Micro-batches in prefill need up to {needed} for whole caches, and its clusters have "
+            f"room for {room}: what waits for the buffer cannot all stay there, as Eq. 13 counts "
+            "one layer's cache."
+        )
+    return tuple(notes)
+
+
+def _buffer_notes(plan: SimulationPlan) -> list[str]:
+    chosen, clusters = plan.scenario.simulation, float(plan.evaluation.buffer_clusters)
+    if chosen.policy == "no_buffer" and clusters > 0:
+        idle = human(clusters, "clusters")
+        return [
+            f"Without a buffer its {idle} a pool stand idle; plan.buffer_clusters=0 frees them."
+        ]
+    asked = chosen.buffer_micro_batches
+    if chosen.policy == "bounded" and not isinstance(asked, str):
+        held = int(plan.buffer_micro_batches)
+        if held < asked:
+            return [
+                f"The buffer's clusters hold {held} micro-batches, fewer than the {asked} asked."
+            ]
+    return []

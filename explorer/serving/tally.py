@@ -39,12 +39,17 @@ class FinishCurve:
             self._points = self._points[1::2]
             self._every *= 2
 
-    def rates(self) -> tuple[float, float] | None:
-        """Return tokens/s and requests/s over the second half, or None for too short a run."""
-        if not self._points:
+    def rates(self, until_seconds: float) -> tuple[float, float] | None:
+        """Return tokens/s and requests/s over the second half, or None for too short a run.
+
+        Args:
+            until_seconds: leave out what finished later [s].
+        """
+        points = [point for point in self._points if point[0] <= until_seconds]
+        if not points:
             return None
-        last = self._points[-1]
-        late = [point for point in self._points if 2 * point[2] >= last[2]]
+        last = points[-1]
+        late = [point for point in points if 2 * point[2] >= last[2]]
         seconds = last[0] - late[0][0]
         if len(late) <= 1 or seconds <= 0:
             return None
@@ -59,8 +64,7 @@ class Tally:
         self.ttft, self.tpot, self.end_to_end = Distribution(), Distribution(), Distribution()
         self.queue, self.blocked, self.buffer = Distribution(), Distribution(), Distribution()
         self.curve = FinishCurve(curve_every)
-        self.requests = 0
-        self.output_tokens = self.prompt_tokens = 0
+        self.requests = self.prompt_tokens = self.output_tokens = 0
         self.kept = self.kept_ttft = self.kept_tpot = self.kept_tokens = 0
         self.last_seconds = 0.0
         self._first_arrival, self._last_arrival = math.inf, 0.0
@@ -165,6 +169,14 @@ class Tally:
         self.kept_tpot += int(kept_tpot.sum())
         self.kept += int(kept.sum())
         self.kept_tokens += int(output[kept].sum())
+
+    def rates(self) -> tuple[float, float] | None:
+        """Return tokens/s and requests/s without warm-up, or None for too short a run.
+
+        What finishes after the last arrival is left out, unless all came at once.
+        """
+        at_once = self._last_arrival <= self._first_arrival
+        return self.curve.rates(math.inf if at_once else self._last_arrival)
 
     @property
     def offered_rate(self) -> float:
