@@ -15,11 +15,14 @@ from explorer.plots.simulation import (
 )
 from explorer.serving.report import violation_message
 from explorer.serving.simulation_plan import misfits
+from explorer.serving.simulation_report import verdict
 from explorer.serving.simulation_results import Quantiles, Simulation
 from explorer.ui import state
 from explorer.ui.folded import folded
 from explorer.ui.pipeline_controls import arrivals_controls, current_trace
+from explorer.ui.pipeline_downloads import downloads
 from explorer.ui.pipeline_policies import policies_section
+from explorer.ui.pipeline_rates import rates_section
 from explorer.ui.pipeline_run import simulated
 from explorer.ui.text import plain
 
@@ -46,7 +49,7 @@ def page() -> None:
         simulation = simulated(scenario, trace)
         if simulation is None:
             return
-        st.markdown(verdict(simulation))
+        st.markdown(answer_text(simulation))
         _figures(simulation)
         for note in simulation.notes:
             st.caption(f"Note: {plain(note)}")
@@ -55,47 +58,16 @@ def page() -> None:
     _waiting(simulation)
     _stages(simulation)
     policies_section(scenario, trace)
+    if trace is None:
+        rates_section(scenario)
     _beside_the_equations(simulation)
+    downloads(scenario, trace, simulation)
 
 
-def verdict(simulation: Simulation) -> str:
-    """Return whether the plan holds, and the number that says why, in a few sentences."""
-    speed, buffer = simulation.speed, simulation.buffer
-    if simulation.out_of_memory and buffer is not None:
-        moment = buffer.out_of_memory_seconds
-        return (
-            f"**It runs out of memory after {human(moment, 's')}.** Nothing stops prefill, which "
-            f"outruns decode: the buffer would need {human(buffer.peak_bytes, 'B')} a pool, and "
-            f"its clusters hold {human(buffer.limit_bytes, 'B')}. The bounded buffer pauses "
-            "prefill instead."
-        )
-    asked = "" if speed.load == float("inf") else (
-        f"{human(speed.offered_requests_per_second, 'requests/s')} arrive, "
-        f"{significant(100 * speed.load)} % of what the steady state serves"
-    )  # fmt: skip
-    if not simulation.keeps_up:
-        return (
-            f"**It does not keep up.** {asked}; every second of arrivals adds "
-            f"{human(simulation.backlog_growth, 's')} to the time until the last token."
-        )
-    if simulation.goodput is not None and not simulation.goodput.attained:
-        goodput = simulation.goodput
-        return (
-            f"**It keeps up but breaks the limits.** {asked}; "
-            f"{significant(100 * goodput.attained_fraction)} % of the requests keep "
-            f"{_limits(simulation)}, and {significant(100 * goodput.target_fraction)} % should."
-        )
-    if not asked:
-        return (
-            f"**{human(speed.tokens_per_second, 'tokens/s')}** with every request waiting from the "
-            f"start{_pauses(simulation)}."
-        )
-    within = f" {_limits(simulation).capitalize()} are kept." if _limits(simulation) else ""
-    return (
-        f"**The plan holds.** {asked}; half of the requests have their first token within "
-        f"{human(simulation.ttft.p50, 's')}, 99 in 100 within "
-        f"{human(simulation.ttft.p99, 's')}{_pauses(simulation)}.{within}"
-    )
+def answer_text(simulation: Simulation) -> str:
+    """Return whether the plan holds and why, the first sentence as the answer."""
+    first, *rest = verdict(simulation)
+    return " ".join((f"**{first}**", *rest))
 
 
 def _limits(simulation: Simulation) -> str:
@@ -111,13 +83,6 @@ def _limits(simulation: Simulation) -> str:
         if limit is not None
     ]
     return f"the limits of {' and '.join(parts)}" if parts else ""
-
-
-def _pauses(simulation: Simulation) -> str:
-    buffer = simulation.buffer
-    if buffer is None or not buffer.paused_seconds > 0:
-        return ""
-    return f"; prefill is paused {significant(100 * buffer.paused_fraction)} % of the time"
 
 
 def _figures(simulation: Simulation) -> None:

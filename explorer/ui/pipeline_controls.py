@@ -8,7 +8,7 @@ import streamlit as st
 
 from explorer.config.errors import InputError, printable
 from explorer.config.units import human
-from explorer.serving.trace import Trace
+from explorer.serving.trace import Trace, parse_trace, require_context
 from explorer.ui import state
 from explorer.ui.controls import knob_slider
 from explorer.ui.folded import folded
@@ -16,7 +16,6 @@ from explorer.ui.sidebar import word_control
 
 LARGEST_TRACE_MB = 64
 CONTROL_WIDTH = 460
-read_trace = None
 TRACE, UPLOAD, REFUSED = "trace", "trace_upload", "trace_refused"
 MOST_REASONS = 8
 
@@ -95,7 +94,8 @@ def _uploaded() -> None:
         return
     content, name = uploaded.getvalue(), printable(uploaded.name) or "file"
     try:
-        trace = read_trace(content, name)
+        trace = parse_trace(content, name)
+        require_context(trace, int(state.scenario().workload.max_context_tokens))
     except InputError as error:
         _forget()
         reasons = [f"{name} was not used: {item.sentence()}." for item in error.problems]

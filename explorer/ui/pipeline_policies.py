@@ -1,4 +1,4 @@
-"""What the buffer's policy is worth, and the rates and cluster counts at which a plan holds."""
+"""What the bounded buffer is worth: the same arrivals under each policy."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from explorer.config.scenario import Scenario, parse_scenario
 from explorer.serving.evaluate import evaluate
 from explorer.serving.simulation import simulate
 from explorer.serving.simulation_results import Detail, Simulation
-from explorer.serving.trace import Trace
+from explorer.serving.trace import Trace, require_context
 from explorer.ui.pipeline_controls import trace_digest
 from explorer.ui.text import plain
 
@@ -22,6 +22,8 @@ GANTT_BATCHES, LEAST_GANTT, MOST_GANTT = 5, 16, 160
 def simulated(scenario: Scenario, trace: Trace | None) -> Simulation | None:
     """Return the simulated service, or say why there is none and return None."""
     try:
+        if trace is not None:
+            require_context(trace, int(scenario.workload.max_context_tokens))
         return _kept(json.dumps(scenario.to_json()), trace_digest(), trace)
     except InputError as error:
         st.error(f"**This is not simulated.** {plain(str(error))}")
