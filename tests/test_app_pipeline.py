@@ -156,3 +156,10 @@ def test_every_folded_part_opens() -> None:
 def test_the_readme_names_the_page() -> None:
     readme = (Path(APP).parent / "README.md").read_text(encoding="utf-8")
     assert "| Pipeline |" in readme
+
+
+def test_a_slider_of_a_long_range_shows_some_of_its_whole_numbers() -> None:
+    app = unfold(opened(), "simulation")
+    seeds = app.select_slider(key="knob:simulation.seed").options
+    assert len(seeds) < 200
+    assert seeds[:4] == ["0", "1", "2", "3"]
