@@ -162,4 +162,4 @@ def test_a_slider_of_a_long_range_shows_some_of_its_whole_numbers() -> None:
     app = unfold(opened(), "simulation")
     seeds = app.select_slider(key="knob:simulation.seed").options
     assert len(seeds) < 200
-    assert seeds[:4] == ["0", "1", "2", "3"]
+    assert seeds[:4] == ["0 (seed)", "1 (seed)", "2 (seed)", "3 (seed)"]
