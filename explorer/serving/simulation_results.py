@@ -22,12 +22,15 @@ class Detail:
     """How much a run keeps for pictures; none of it changes a number.
 
     Attributes:
-        micro_batches: how many micro-batches of the first pool the Gantt shows, 0 for none.
+        micro_batches: how many prefill and how many decode micro-batches of the first pool the
+            Gantt shows, 0 for none.
+        gantt_start_seconds: it shows the first ones that start from then on [s].
         occupancy_points: most points in time that occupancy keeps, at least 16.
         histogram_bins: bins of each waiting-time histogram.
     """
 
     micro_batches: int = 24
+    gantt_start_seconds: float = 0.0
     occupancy_points: int = 240
     histogram_bins: int = 40
 
