@@ -26,7 +26,7 @@ from explorer.serving.simulation_report import (
     simulation_document,
 )
 from explorer.serving.simulation_results import RowReader
-from explorer.serving.trace import read_trace
+from explorer.serving.trace import read_trace, require_context
 
 OPTION_PATHS = {
     "requests": "simulation.requests",
@@ -78,6 +78,8 @@ def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any]
     if options.largest_rate or options.least_clusters:
         return _search(scenario, options)
     trace = None if options.trace is None else read_trace(options.trace)
+    if trace is not None:
+        require_context(trace, int(scenario.workload.max_context_tokens))
     broken = misfits(scenario, trace is not None)
     if broken:
         lines = [f"  {violation_message(constraint)}" for constraint in broken]

@@ -69,7 +69,7 @@ class _Run:
         self.clock = Clock()
         stages = int(plan.scenario.plan.pp_decode)
         every = stages * plan.pools * plan.period_batches
-        self.tally = Tally(plan.scenario.limits, every, reader)
+        self.tally = Tally(plan.requests, plan.scenario.limits, every, reader)
         self._queue = Queue(plan.blocks(), plan.cutting())
         self._no_more_seconds = math.inf
         self._arrival_sum = self._end_sum = 0.0

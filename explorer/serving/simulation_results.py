@@ -313,9 +313,11 @@ class Simulation:
         caches: KV cache by place.
         buffer: buffer and backpressure; None when the same cards prefill and decode.
         mean_in_system: requests between arrival and last token, time average over ``seconds``.
-        backlog_growth: seconds that end-to-end time grows by for each second of arrivals; near 0
-            where the plan keeps up.
-        keeps_up: whether it does; true for saturated arrivals, which ask for all there is.
+        backlog_growth: seconds that end-to-end time grows by for each second of arrivals, after
+            warm-up; near 0 where the plan keeps up.
+        keeps_up: whether it does: less is asked than the steady state serves, and end-to-end
+            time does not grow from part to part of the run. True for saturated arrivals, which ask
+            for all there is.
         notes: what a reader must know.
         spans: the Gantt of the first micro-batches.
         occupancy: cache over time.
