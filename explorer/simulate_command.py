@@ -26,7 +26,7 @@ from explorer.serving.simulation_report import (
     simulation_document,
 )
 from explorer.serving.simulation_results import RowReader
-from explorer.serving.trace import read_trace
+from explorer.serving.trace import read_trace, require_context
 
 OPTION_PATHS = {
     "requests": "simulation.requests",
@@ -78,6 +78,8 @@ def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any]
     if options.largest_rate or options.least_clusters:
         return _search(scenario, options)
     trace = None if options.trace is None else read_trace(options.trace)
+    if trace is not None:
+        require_context(trace, int(scenario.workload.max_context_tokens))
     broken = misfits(scenario, trace is not None)
     if broken:
         lines = [f"  {violation_message(constraint)}" for constraint in broken]
@@ -233,8 +235,7 @@ def _speed_lines(document: dict[str, Any]) -> list[str]:
     lines = [f"  throughput      {human(rate, unit)}"]
     for key, title in (("closed_form", "steady state"), ("eq21", "Eq. 21")):
         closed = document[f"{key}_tokens_per_second"]
-        gap = f"{100 * document[f'{key}_gap']:+.1f} %"
-        lines.append(f"  {title:<16}{human(closed, unit)}, simulated {gap}".replace("-0.0", "+0.0"))
+        lines.append(f"  {title:<16}{human(closed, unit)}{_gap(document, key)}")
     for key, title in (
         ("ttft", "first token"),
         ("tpot", "each token"),
@@ -249,6 +250,13 @@ def _speed_lines(document: dict[str, Any]) -> list[str]:
         good = human(goodput["requests_per_second"], "requests/s")
         lines.append(f"  goodput         {good}, {kept} of the requests keep the limits")
     return lines
+
+
+def _gap(document: dict[str, Any], key: str) -> str:
+    """Return how far the simulated rate is from a closed form, where it is asked for all."""
+    if document["arrivals"] != "saturated" and document["keeps_up"]:
+        return " at most"
+    return f", simulated {100 * document[f'{key}_gap']:+.1f} %".replace("-0.0", "+0.0")
 
 
 def _buffer_lines(document: dict[str, Any]) -> list[str]:

@@ -8,18 +8,22 @@ from explorer.serving.simulation_results import StagePool, StageSpan
 
 
 class Gantt:
-    """Collects bars of the first prefill and of the first decode micro-batches."""
+    """Collects bars of some prefill and some decode micro-batches, the first from a moment on."""
 
-    def __init__(self, micro_batches: int, prefill_pool: StagePool = "prefill") -> None:
-        """Keep bars of so many micro-batches of each kind."""
+    def __init__(
+        self, micro_batches: int, start_seconds: float, prefill_pool: StagePool = "prefill"
+    ) -> None:
+        """Keep bars of so many micro-batches of each kind that start at that time or later [s]."""
         self.spans: list[StageSpan] = []
-        self._most = micro_batches
+        self._start = start_seconds
+        self._prefill_left = self._decode_left = micro_batches
         self._prefill_pool = prefill_pool
 
     def add_prefill(self, line: int, work: PrefillWork) -> None:
         """Add what each stage of a pipeline did with a micro-batch that has left it."""
-        if work.number >= self._most:
+        if self._prefill_left == 0 or work.leaves[0] < self._start:
             return
+        self._prefill_left -= 1
         for stage in range(1, len(work.leaves)):
             start, left = work.leaves[stage - 1], work.leaves[stage]
             done = start + work.seconds
@@ -31,17 +35,10 @@ class Gantt:
 
     def add_decode(self, work: DecodeWork, seconds: float) -> None:
         """Add the bar of a decode micro-batch that leaves at ``seconds``."""
-        if work.number < self._most and seconds > work.start_seconds:
-            count = len(work.requests)
-            self.spans.append(
-                StageSpan(
-                    "decode",
-                    work.slot + 1,
-                    0,
-                    "decode",
-                    work.number,
-                    count,
-                    work.start_seconds,
-                    seconds,
-                )
-            )
+        start = work.start_seconds
+        if self._decode_left == 0 or start < self._start or seconds <= start:
+            return
+        self._decode_left -= 1
+        place: tuple[StagePool, int, int] = ("decode", work.slot + 1, 0)
+        count = len(work.requests)
+        self.spans.append(StageSpan(*place, "decode", work.number, count, start, seconds))

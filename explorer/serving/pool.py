@@ -74,14 +74,14 @@ class Surroundings:
         times: times of micro-batches.
         finished: gets a decode micro-batch that leaves: pool, micro-batch, time [s].
         line_free: gets pool and pipeline when the first stage of a pipeline is free [s].
-        no_more: whether no request waits or will come.
+        no_more: whether at a moment [s] no request waits or will come.
     """
 
     clock: Clock
     times: ServiceTimes
     finished: Callable[[int, DecodeWork, float], None]
     line_free: Callable[[int, int, float], None]
-    no_more: Callable[[], bool]
+    no_more: Callable[[float], bool]
 
 
 class Pool:
@@ -203,7 +203,7 @@ class Pool:
             if len(self._buffer) < count:
                 first = self._buffer[0]
                 deadline = first.taken_seconds + shape.waiting_seconds
-                last = self._in_prefill == 0 and self._around.no_more()
+                last = self._in_prefill == 0 and self._around.no_more(seconds)
                 if seconds < deadline and not last:
                     if self._deadline_of is not first and math.isfinite(deadline):
                         self._deadline_of = first

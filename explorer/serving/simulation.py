@@ -20,7 +20,7 @@ from explorer.serving.report import violation_message
 from explorer.serving.service_times import ServiceTimes
 from explorer.serving.shared_pool import SharedPool
 from explorer.serving.simulation_plan import SimulationPlan, misfits
-from explorer.serving.simulation_results import Detail, RowReader, Simulation
+from explorer.serving.simulation_results import Detail, RowReader, Simulation, StagePool
 from explorer.serving.simulation_summary import summarised
 from explorer.serving.tally import Tally
 from explorer.serving.trace import Trace, require_context
@@ -69,18 +69,19 @@ class _Run:
         self.clock = Clock()
         stages = int(plan.scenario.plan.pp_decode)
         every = stages * plan.pools * plan.period_batches
-        self.tally = Tally(plan.scenario.limits, every, reader)
+        self.tally = Tally(plan.requests, plan.scenario.limits, every, reader)
         self._queue = Queue(plan.blocks(), plan.cutting())
-        self._told_no_more = False
+        self._no_more_seconds = math.inf
         self._arrival_sum = self._end_sum = 0.0
         shared = plan.evaluation.inputs.shared
-        self.gantt = Gantt(detail.micro_batches, "cards" if shared else "prefill")
+        place: StagePool = "cards" if shared else "prefill"
+        self.gantt = Gantt(detail.micro_batches, detail.gantt_start_seconds, place)
         around = Surroundings(
             clock=self.clock,
             times=ServiceTimes(plan.scenario),
             finished=self._finished,
             line_free=self._line_free,
-            no_more=lambda: self._queue.exhausted,
+            no_more=lambda seconds: seconds >= self._no_more_seconds,
         )
         interval = float(plan.evaluation.prefill_stage.seconds) / detail.occupancy_points
         self.pools: list[Pool] | list[SharedPool]
@@ -134,8 +135,9 @@ class _Run:
             pool.launch(launch)
             return
         pool.launch(line, launch)
-        if self._queue.exhausted and not self._told_no_more:
-            self._told_no_more = True
+        if self._queue.exhausted:
+            # What is known of the future here the pools learn when it comes.
+            self._no_more_seconds = launch.seconds
             for other in self.pools:
                 if isinstance(other, Pool):
                     self.clock.plan(launch.seconds, other.settle)

@@ -53,13 +53,16 @@ def _memory_reasons(simulation: Simulation) -> list[str]:
 def _queue_reasons(simulation: Simulation) -> list[str]:
     if simulation.keeps_up:
         return []
-    speed, growth = simulation.speed, human(simulation.backlog_growth, "s")
+    speed = simulation.speed
     offered = human(speed.offered_requests_per_second, "requests/s")
-    served = human(speed.requests_per_second, "requests/s")
-    return [
-        f"Requests arrive at {offered} and {served} are served: waiting grows by {growth} with "
-        "each second."
-    ]
+    if speed.load > 1:
+        served = human(speed.capacity_requests_per_second, "requests/s")
+        most = f"the steady state serves {served} at most"
+    else:
+        most = f"{human(speed.requests_per_second, 'requests/s')} are served"
+    growth = simulation.backlog_growth
+    growing = f": waiting grows by {human(growth, 's')} with each second" if growth > 0 else ""
+    return [f"Requests arrive at {offered} and {most}{growing}."]
 
 
 def _limit_reasons(simulation: Simulation) -> list[str]:

@@ -22,12 +22,15 @@ class Detail:
     """How much a run keeps for pictures; none of it changes a number.
 
     Attributes:
-        micro_batches: how many micro-batches of the first pool the Gantt shows, 0 for none.
+        micro_batches: how many prefill and how many decode micro-batches of the first pool the
+            Gantt shows, 0 for none.
+        gantt_start_seconds: it shows the first ones that start from then on [s].
         occupancy_points: most points in time that occupancy keeps, at least 16.
         histogram_bins: bins of each waiting-time histogram.
     """
 
     micro_batches: int = 24
+    gantt_start_seconds: float = 0.0
     occupancy_points: int = 240
     histogram_bins: int = 40
 
@@ -310,9 +313,11 @@ class Simulation:
         caches: KV cache by place.
         buffer: buffer and backpressure; None when the same cards prefill and decode.
         mean_in_system: requests between arrival and last token, time average over ``seconds``.
-        backlog_growth: seconds that end-to-end time grows by for each second of arrivals; near 0
-            where the plan keeps up.
-        keeps_up: whether it does; true for saturated arrivals, which ask for all there is.
+        backlog_growth: seconds that end-to-end time grows by for each second of arrivals, after
+            warm-up; near 0 where the plan keeps up.
+        keeps_up: whether it does: less is asked than the steady state serves, and end-to-end
+            time does not grow from part to part of the run. True for saturated arrivals, which ask
+            for all there is.
         notes: what a reader must know.
         spans: the Gantt of the first micro-batches.
         occupancy: cache over time.

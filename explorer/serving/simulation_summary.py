@@ -29,9 +29,6 @@ from explorer.serving.steady_state import (
 )
 from explorer.serving.tally import Tally
 
-GROWING = 0.02
-"""Seconds of latency gained a second of arrivals from which a queue counts as growing."""
-
 AnyPools = Sequence[Pool] | Sequence[SharedPool]
 
 
@@ -66,8 +63,8 @@ def summarised(
         caches=caches,
         buffer=_buffer(plan, pools, seconds),
         mean_in_system=mean_in_system,
-        backlog_growth=tally.backlog_growth,
-        keeps_up=plan.saturated or tally.backlog_growth <= GROWING,
+        backlog_growth=tally.trend.growth(),
+        keeps_up=plan.saturated or not (_overloaded(plan) or tally.trend.grows()),
         notes=_notes(plan, caches, tally),
         spans=tuple(sorted(gantt.spans, key=lambda span: (span.start_seconds, span.stage))),
         occupancy=pools[0].ledger.occupancy(float(plan.evaluation.request_cache_bytes)),
@@ -89,6 +86,13 @@ def _speed(plan: SimulationPlan, tally: Tally) -> Speed:
         offered_requests_per_second=tally.offered_rate,
         capacity_requests_per_second=float(steady_requests_per_second(closed)),
     )
+
+
+def _overloaded(plan: SimulationPlan) -> bool:
+    """Return whether as much is asked for as the steady state serves, whatever a run shows."""
+    if plan.trace is not None or plan.scenario.simulation.unfilled == "by_size":
+        return False
+    return plan.rate >= float(steady_requests_per_second(plan.evaluation))
 
 
 def _at_mean_lengths(plan: SimulationPlan, tally: Tally) -> Evaluation:

@@ -15,6 +15,13 @@ from explorer.serving.simulation_results import RequestRows, RowReader
 BLOCK_ROWS = 4096
 MOST_POINTS = 2048
 """Points of the curve of finishing that are kept."""
+PARTS = 8
+WARM_PARTS = 2
+"""Parts of a run, by arrival, whose end-to-end times are compared; the first ones fill pools."""
+GROWING = 0.02
+"""Seconds of latency gained a second of arrivals from which waiting counts as growing."""
+GROWN = 1.25
+"""And how much longer the last requests take than those after warm-up."""
 
 
 class FinishCurve:
@@ -56,11 +63,48 @@ class FinishCurve:
         return (last[1] - late[0][1]) / seconds, (last[2] - late[0][2]) / seconds
 
 
+class Trend:
+    """Mean end-to-end time of the parts of a run, in order of arrival."""
+
+    def __init__(self, requests: int) -> None:
+        """Expect so many requests."""
+        self._requests = requests
+        self._sums = np.zeros((3, PARTS))
+
+    def add(self, number: Array, arrival: Array, total: Array) -> None:
+        """Count requests: their numbers from 0, arrival and end-to-end times [s]."""
+        parts = (number * PARTS // self._requests).astype(np.int64)
+        self._sums += [np.bincount(parts, one, PARTS) for one in (None, arrival, total)]
+
+    def growth(self) -> float:
+        """Return the slope of end-to-end time over arrival time after warm-up [s/s]."""
+        arrival, total = self._means()
+        if not arrival.size or arrival[-1] <= arrival[0]:
+            return 0.0
+        deviation = arrival - arrival.mean()
+        return float((deviation * total).sum() / (deviation * deviation).sum())
+
+    def grows(self) -> bool:
+        """Return whether waiting grows from part to part, steeply and by much."""
+        if self.growth() <= GROWING:
+            return False
+        _, total = self._means()
+        falling = np.count_nonzero(np.diff(total) <= 0)
+        return bool(falling <= 1 and total[-1] > GROWN * total[0])
+
+    def _means(self) -> tuple[Array, Array]:
+        counts, arrivals, totals = self._sums[:, WARM_PARTS:]
+        filled = counts > 0
+        return arrivals[filled] / counts[filled], totals[filled] / counts[filled]
+
+
 class Tally:
     """Everything counted over finished requests of all pools, in bounded memory."""
 
-    def __init__(self, limits: Limits, curve_every: int, reader: RowReader | None) -> None:
-        """Start counting; ``reader`` is given the finished requests block by block."""
+    def __init__(
+        self, requests: int, limits: Limits, curve_every: int, reader: RowReader | None
+    ) -> None:
+        """Start counting so many requests; ``reader`` is given the finished ones in blocks."""
         self.ttft, self.tpot, self.end_to_end = Distribution(), Distribution(), Distribution()
         self.queue, self.blocked, self.buffer = Distribution(), Distribution(), Distribution()
         self.curve = FinishCurve(curve_every)
@@ -68,7 +112,7 @@ class Tally:
         self.kept = self.kept_ttft = self.kept_tpot = self.kept_tokens = 0
         self.last_seconds = 0.0
         self._first_arrival, self._last_arrival = math.inf, 0.0
-        self._growth = np.zeros(5)
+        self.trend = Trend(requests)
         self._limits = limits
         self._reader = reader
         self._rows: list[tuple[float, ...]] = []
@@ -142,13 +186,7 @@ class Tally:
         ):
             distribution.add(np.maximum(values, 0.0))
         self._count_kept(ttft, tpot, output)
-        self._growth += (
-            number.size,
-            arrival.sum(),
-            total.sum(),
-            (arrival * total).sum(),
-            (arrival * arrival).sum(),
-        )
+        self.trend.add(number, arrival, total)
         if self._reader is not None:
             self._reader(
                 RequestRows(
@@ -183,12 +221,3 @@ class Tally:
         """Observed arrivals a second; infinite when all came at once."""
         span = self._last_arrival - self._first_arrival
         return (self.requests - 1) / span if span > 0 else math.inf
-
-    @property
-    def backlog_growth(self) -> float:
-        """Slope of end-to-end time over arrival time, by least squares [s/s]; 0 for one moment."""
-        count, arrivals, totals, products, squares = (float(x) for x in self._growth)
-        spread = count * squares - arrivals * arrivals
-        if spread <= 0:
-            return 0.0
-        return (count * products - arrivals * totals) / spread

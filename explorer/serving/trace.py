@@ -161,7 +161,7 @@ class _Reader:
         match = PLAIN_LINE.fullmatch(line.rstrip(b"\r\n")) if self._plain else None
         if match is not None:
             arrival, prompt, output = match.groups()
-            self._append(float(arrival), int(prompt), int(output), number)
+            self._append(float(arrival), int(prompt), int(output), number, arrival.decode())
             return
         place = f"{self._name} line {number}"
         cells = _cells(line, place, self._name)
@@ -174,7 +174,7 @@ class _Reader:
             self._tokens(cell, number, column)
             for cell, column in ((prompt_cell, 1), (output_cell, 2))
         ]
-        self._append(arrival_seconds, tokens[0], tokens[1], number)
+        self._append(arrival_seconds, tokens[0], tokens[1], number, time)
 
     def trace(self) -> Trace:
         """Return everything read."""
@@ -188,12 +188,14 @@ class _Reader:
             self._unused,
         )
 
-    def _append(self, seconds: float, prompt: int, output: int, number: int) -> None:
+    def _append(
+        self, seconds: float, prompt: int, output: int, number: int, time_cell: str
+    ) -> None:
         if seconds < self._previous:
             earlier = "before the line above; expected times in ascending order"
-            raise self._wrong(number, 0, seconds, earlier)
+            raise self._wrong(number, 0, time_cell, earlier)
         if seconds > LATEST_SECONDS:
-            raise self._wrong(number, 0, seconds, ACCEPTED_SECONDS)
+            raise self._wrong(number, 0, time_cell, ACCEPTED_SECONDS)
         if prompt < 1:
             raise self._wrong(number, 1, prompt, ACCEPTED_TOKENS)
         if output < 1:
