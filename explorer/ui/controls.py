@@ -19,6 +19,8 @@ Value = float | int | str | None
 LOG_STEPS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 WHOLE_LOG_STEPS = (1, 1.25, 1.5, 1.75)
 REACH = 64
+MOST_INTEGERS = 2000
+"""Whole numbers a slider shows one by one; of a longer range it shows some of each size."""
 LINEAR_STEPS = 20
 NO_BOUND_WORD = "none"
 MARKED_KINDS = ("assumed", "fitted")
@@ -150,12 +152,12 @@ def _options(knob: Knob, legal: tuple[int, ...], reference: Value) -> list[Value
 @lru_cache(maxsize=512)
 def _grid(scale: str, minimum: float, maximum: float, near: float) -> tuple[Value, ...]:
     """Return the steps of a slider over the knob's range."""
-    if scale == "integers":
+    if scale == "integers" and maximum - minimum < MOST_INTEGERS:
         return tuple(range(int(minimum), int(maximum) + 1))
     if scale == "powers_of_two":
         first = max(math.ceil(math.log2(max(minimum, 1))), 0)
         return tuple(2**power for power in range(first, int(math.log2(maximum)) + 1))
-    if scale == "log_integers":
+    if scale in ("integers", "log_integers"):
         low = max(int(minimum), 1)
         steps = {
             int(2**power * step)
