@@ -88,7 +88,11 @@ def comparison_text(comparison: Comparison) -> str:
         if misfit
     ]
     lines += ["", "inputs that differ:"] if comparison.inputs else ["", "the inputs are the same"]
-    lines += [_row(row.path, row.values) for row in comparison.inputs]
+    shown = [row for row in comparison.inputs if row.everywhere]
+    lines += [_row(row.path, row.values) for row in shown]
+    if len(shown) < len(comparison.inputs):
+        count = len(comparison.inputs) - len(shown)
+        lines.append(f"and {count} numbers that only one kind of chip has (--json lists them)")
     return "\n".join(line.rstrip() for line in lines)
 
 

@@ -48,6 +48,11 @@ class InputRow:
     label: str
     values: tuple[str, ...]
 
+    @property
+    def everywhere(self) -> bool:
+        """Whether every scenario has it: numbers of one kind of chip are missing on another."""
+        return NOT_THERE not in self.values
+
 
 @dataclass(frozen=True)
 class FigureRow:

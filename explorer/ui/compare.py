@@ -239,8 +239,16 @@ def _inputs(comparison: Comparison) -> None:
     rows = [
         {"": row.label, **dict(zip(names, map(plain, row.values), strict=True))}
         for row in comparison.inputs
+        if row.everywhere
     ]
-    st.table(pd.DataFrame(rows), hide_index=True)
+    if rows:
+        st.table(pd.DataFrame(rows), hide_index=True)
+    elsewhere = len(comparison.inputs) - len(rows)
+    if elsewhere:
+        st.caption(
+            f"{elsewhere} more numbers that only one kind of chip has are in the table and the "
+            "report below."
+        )
 
 
 def _charts(candidates: Sequence[Candidate]) -> None:
