@@ -6,6 +6,7 @@ import streamlit as st
 
 from explorer.ui import (
     attribution,
+    compare,
     explore,
     fidelity,
     inside,
@@ -31,6 +32,7 @@ def main() -> None:
             st.Page(slices.page, title="Slices", url_path="slices"),
             st.Page(attribution.page, title="Attribution", url_path="attribution"),
             st.Page(fidelity.page, title="Fidelity", url_path="fidelity"),
+            st.Page(compare.page, title="Compare", url_path="compare"),
             st.Page(share.page, title="Share", url_path="share"),
         ],
         position="top",
