@@ -33,6 +33,7 @@ from explorer.search.study import (
     indices_in,
     parameters_of,
     search,
+    suggested_index,
 )
 from explorer.serving.evaluate import evaluate
 
@@ -404,9 +405,25 @@ def test_a_study_half_made_is_waited_for(storage: Storage, monkeypatch: pytest.M
     assert "another program" in refusal(lambda: join(storage, "b"))
 
 
-def test_a_trial_that_holds_no_plan_is_refused(storage: Storage) -> None:
+@pytest.mark.parametrize(
+    "plan", [None, "x", [], [1], [1, 4, 4], [3, 4], [1, 33], [1, "4"], [1, None]], ids=str
+)
+def test_a_trial_that_holds_no_plan_is_refused(storage: Storage, plan: object) -> None:
     worker = begin_or_resume(storage, "a", SMALL, FEW)
-    worker._study.tell(worker._study.ask(), 1.0)
+    trial = worker._study.ask()
+    for axis in SMALL.axes:
+        suggested_index(trial, axis)
+    trial.set_user_attr(ATTRIBUTE, {"plan": plan})
+    worker._study.tell(trial, 1.0)
+    assert "trial 0 holds no plan" in refusal(worker.run)
+    assert "trial 0 holds no plan" in refusal(join(storage, "a").refresh)
+
+
+def test_a_trial_without_parameters_is_refused(storage: Storage) -> None:
+    worker = begin_or_resume(storage, "a", SMALL, FEW)
+    trial = worker._study.ask()
+    trial.set_user_attr(ATTRIBUTE, {"plan": [1, 4]})
+    worker._study.tell(trial, 1.0)
     assert "trial 0 holds no plan" in refusal(worker.run)
 
 
