@@ -180,7 +180,9 @@ def test_a_trial_that_never_gave_a_sign_of_life_is_repeated(
         assert all_trials(storage)[lost.number].state == TrialState.FAIL
 
 
-def test_signs_of_life_keep_a_long_trial(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signs_of_life_keep_a_long_trial(
+    postgres: Postgres, address: str, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While another worker looks for dead ones all the time."""
     settings = SearchSettings(trials=1, plain=True)
     with opened(address, 1) as storage, opened(address, 1) as other:
@@ -190,6 +192,8 @@ def test_signs_of_life_keep_a_long_trial(address: str, monkeypatch: pytest.Monke
         running = []
 
         def long(indices: tuple[int, ...]) -> Any:
+            given = sql.SQL("SELECT count(*) FROM trial_heartbeats")
+            assert postgres.execute(database, given) == [(1,)]
             until = time.monotonic() + 4
             while time.monotonic() < until:
                 watching.refresh()
