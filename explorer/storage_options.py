@@ -102,10 +102,11 @@ def _asked_to_end() -> Iterator[list[int]]:
 
     def ask(number: int, _frame: FrameType | None) -> None:
         asked.append(number)
+        # Before the note: whoever reads it may send the second signal at once.
+        signal.signal(number, usual[signal.Signals(number)])
         # Unlike print, it may interrupt a print.
         with suppress(OSError, ValueError):
             os.write(sys.stderr.fileno(), NOTED)
-        signal.signal(number, usual[signal.Signals(number)])
 
     for number in SIGNALS:
         signal.signal(number, ask)

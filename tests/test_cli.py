@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from explorer.cli import main, nearest_preset
-from explorer.config.links import open_link
+from explorer.cli import main
+from explorer.config.links import nearest_preset, open_link
 from explorer.serving.export import export_document
 from tests.scenarios import ASCEND, MT3000, PRESETS, scenario
 
@@ -237,5 +237,5 @@ def test_a_closed_pipe_is_no_error():
 def test_help_tells_the_commands(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    for command in ("presets", "evaluate", "link", "open"):
+    for command in ("presets", "evaluate", "search", "worker", "link", "open"):
         assert command in out
