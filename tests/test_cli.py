@@ -237,5 +237,5 @@ def test_a_closed_pipe_is_no_error():
 def test_help_tells_the_commands(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    for command in ("presets", "evaluate", "link", "open"):
+    for command in ("presets", "evaluate", "search", "worker", "link", "open"):
         assert command in out

@@ -32,6 +32,7 @@ from explorer.search.study import (
     indices_in,
     parameters_of,
     search,
+    suggested_index,
 )
 from explorer.serving.evaluate import evaluate
 
@@ -251,6 +252,57 @@ def test_a_lost_trial_queued_twice_is_completed_once(tmp_path: Path) -> None:
     assert states == {TrialState.COMPLETE: 6, TrialState.FAIL: 2}
 
 
+def test_a_failed_trial_that_no_one_queued_again_is_not_lost(tmp_path: Path) -> None:
+    """Whoever took its worker for dead died between the two."""
+    worker = begin_or_resume(impatient(tmp_path / "searches.journal"), "a", SMALL, FEW)
+    lost = worker._study.ask()
+    plan = [suggested_index(lost, axis) for axis in SMALL.axes]
+    worker._study.tell(lost, state=TrialState.FAIL)
+    worker.run()
+    account_is_exact(worker.storage, 6)
+    assert all_trials(worker.storage)[lost.number].params == dict(
+        parameters_of(SMALL.axes, tuple(plan))
+    )
+
+
+def test_the_history_of_retries_stays_with_each(storage: Storage) -> None:
+    worker = begin_or_resume(storage, "a", SMALL, FEW)
+    for number in range(3):
+        worker._study.ask()
+        worker._fail_and_retry(worker._study.get_trials(deepcopy=False)[number])
+    histories = [trial.system_attrs.get("retry_history") for trial in all_trials(storage)]
+    assert histories == [None, [0], [0, 1], [0, 1, 2]]
+
+
+def test_who_goes_on_does_not_propose_the_first_plans_again(storage: Storage) -> None:
+    settings = dataclasses.replace(FEW, trials=10)
+    count = itertools.count()
+    begin_or_resume(storage, "a", SPACE, settings).run(stopped=lambda: next(count) == 5)
+    begin_or_resume(storage, "a", SPACE, settings).run()
+    plans = [tuple(trial.params.values()) for trial in all_trials(storage)]
+    assert plans[:5] != plans[5:]
+
+
+def test_a_retry_is_not_told_its_constraints_twice(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = SMALL.base.replacing({"limits.tpot_seconds": 1e-4})
+    worker = begin_or_resume(storage, "a", Space(base, SMALL.axes), FEW)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(optuna.Trial, "set_user_attr", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            worker.run()
+    assert all_trials(storage)[1].constraints
+    found = join(storage, "a").run()
+    assert found.best is None
+    assert found.excluded["tpot"] == 6
+    account_is_exact(storage, 6)
+
+
 def test_an_interrupted_trial_is_queued_again_at_once(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -416,9 +468,25 @@ def test_a_study_half_made_is_waited_for(storage: Storage, monkeypatch: pytest.M
     assert "another program" in refusal(lambda: join(storage, "b"))
 
 
-def test_a_trial_that_holds_no_plan_is_refused(storage: Storage) -> None:
+@pytest.mark.parametrize(
+    "plan", [None, "x", [], [1], [1, 4, 4], [3, 4], [1, 33], [1, "4"], [1, None]], ids=str
+)
+def test_a_trial_that_holds_no_plan_is_refused(storage: Storage, plan: object) -> None:
     worker = begin_or_resume(storage, "a", SMALL, FEW)
-    worker._study.tell(worker._study.ask(), 1.0)
+    trial = worker._study.ask()
+    for axis in SMALL.axes:
+        suggested_index(trial, axis)
+    trial.set_user_attr(ATTRIBUTE, {"plan": plan})
+    worker._study.tell(trial, 1.0)
+    assert "trial 0 holds no plan" in refusal(worker.run)
+    assert "trial 0 holds no plan" in refusal(join(storage, "a").refresh)
+
+
+def test_a_trial_without_parameters_is_refused(storage: Storage) -> None:
+    worker = begin_or_resume(storage, "a", SMALL, FEW)
+    trial = worker._study.ask()
+    trial.set_user_attr(ATTRIBUTE, {"plan": [1, 4]})
+    worker._study.tell(trial, 1.0)
     assert "trial 0 holds no plan" in refusal(worker.run)
 
 

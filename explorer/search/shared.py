@@ -75,7 +75,7 @@ class SharedSearch:
         self.account = Account(settings.trials, {})
         self.worker = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._study = study
-        self._learnt: set[int] = set()
+        self._learnt: dict[int, tuple[tuple[int, ...], Outcome]] = {}
         self._tally = Tally(settings.objective)
         self._running, self._lost = Seen(), Seen()
         self._beats = Heartbeat(storage)
@@ -140,7 +140,7 @@ class SharedSearch:
         """Return what the complete trials have found, in the order in which they were begun."""
         tally, plans = Tally(self.settings.objective), set()
         for trial in self.account.complete:
-            indices, outcome = self._recorded(trial)
+            indices, outcome = self._learnt[trial.number]
             tally.add(indices, outcome)
             plans.add(indices)
         return SearchResult(
@@ -167,12 +167,12 @@ class SharedSearch:
     @property
     def workers(self) -> Counter[str]:
         """How many of the complete trials each worker evaluated."""
-        return Counter(_record(trial).get("worker", "") for trial in self.account.complete)
+        return Counter(str(_record(trial).get("worker")) for trial in self.account.complete)
 
     def _learn(self, trial: FrozenTrial) -> TrialReport:
         indices, outcome = self._recorded(trial)
         self.judge.learn(indices, outcome)
-        self._learnt.add(trial.number)
+        self._learnt[trial.number] = indices, outcome
         self._tally.add(indices, outcome)
         tally = self._tally
         best = self.judge.scenario(tally.leader[1]) if tally.found else None
@@ -181,8 +181,13 @@ class SharedSearch:
 
     def _recorded(self, trial: FrozenTrial) -> tuple[tuple[int, ...], Outcome]:
         indices = indices_in(self.judge.axes, trial.params)
-        values = _record(trial).get("plan")
-        if indices is None or not isinstance(values, list):
+        values, axes = _record(trial).get("plan"), self.judge.space.axes
+        if (
+            indices is None
+            or not isinstance(values, list)
+            or len(values) != len(axes)
+            or not all(value in axis.values for value, axis in zip(values, axes, strict=True))
+        ):
             problem = f"its trial {trial.number} holds no plan; expected another name"
             raise refuse("study", self.name, problem)
         excess = trial.constraints

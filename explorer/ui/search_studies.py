@@ -38,6 +38,7 @@ from explorer.ui.text import plain
 NAME, OWN, FRESH = "study_name", "own_study", "fresh_study"
 WATCHED, WATCH, LOST = "watched_study", "study_watch", "storage_lost"
 POLL_SECONDS = 2.0
+MOMENT_SECONDS = 0.3
 
 
 def name_field() -> None:
@@ -149,12 +150,12 @@ def _picture() -> None:
     was_complete = search.done == search.settings.trials
     try:
         search.refresh()
+        if search.done < search.settings.trials:
+            _progress(search)
     except InputError as error:
         _lose(error)
         st.rerun()
     result = search.result()
-    if result.stopped:
-        _progress(search)
     if result.best is not None:
         _best(result, result.best)
     elif not result.stopped:
@@ -173,13 +174,22 @@ def _progress(search: SharedSearch) -> None:
     trials, running = search.settings.trials, search.running
     words = f"{search.done:,} of {trials:,} trials, {running} running now"
     st.progress(search.done / trials, words)
-    if not running:
+    if _nobody_works_on(search):
         st.caption(
             "No worker is at it now. This goes on with it, on any machine where "
             f"{plain(STORAGE_VARIABLE)} names this storage:"
         )
         command = f"python -m explorer worker --study {shlex.quote(search.name)}"
         st.code(command, language=None)
+
+
+def _nobody_works_on(search: SharedSearch) -> bool:
+    """Look twice: between two trials of a worker none runs for a moment."""
+    before = (search.running, search.done)
+    if search.running == 0:
+        time.sleep(MOMENT_SECONDS)
+        search.refresh()
+    return search.running == 0 and before == (0, search.done)
 
 
 def _best(result: SearchResult, best: Scenario) -> None:
