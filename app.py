@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import streamlit as st
 
-from explorer.ui import attribution, explore, fidelity, inside, search, share, slices, state
+from explorer.ui import (
+    attribution,
+    explore,
+    fidelity,
+    inside,
+    search,
+    sensitivity,
+    share,
+    slices,
+    state,
+    tradeoffs,
+)
 from explorer.ui.sidebar import sidebar
 
 
@@ -16,6 +27,8 @@ def main() -> None:
         [
             st.Page(explore.page, title="Overview", url_path="explore", default=True),
             st.Page(search.page, title="Search", url_path="search"),
+            st.Page(tradeoffs.page, title="Trade-offs", url_path="tradeoffs"),
+            st.Page(sensitivity.page, title="Sensitivity", url_path="sensitivity"),
             st.Page(inside.page, title="Mechanisms", url_path="inside"),
             st.Page(slices.page, title="Slices", url_path="slices"),
             st.Page(attribution.page, title="Attribution", url_path="attribution"),

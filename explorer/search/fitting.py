@@ -26,6 +26,7 @@ from explorer.search.space import (
     Space,
     Values,
 )
+from explorer.serving.constraints import CONSTRAINTS
 from explorer.serving.evaluate import evaluate
 
 LARGEST_MESH = 8_000_000
@@ -83,6 +84,17 @@ def pipelines_axis(space: Space) -> Axis | None:
     """Return the axis of DP_P where pools are apart, or None."""
     apart = space.base.plan.placement == "disaggregated"
     return space.axis(DP_PREFILL) if apart else None
+
+
+def never_kept(space: Space) -> tuple[str, ...]:
+    """Return the constraints that no plan of a space keeps; empty where each is kept by some."""
+    pipelines = pipelines_axis(space)
+    fewest = space if pipelines is None else space.fixing({DP_PREFILL: pipelines.values[0]})
+    kept = dict.fromkeys(CONSTRAINTS, False)
+    for block in Blocks(fewest, LARGEST_MESH):
+        for constraint in evaluate(block.scenario).constraints:
+            kept[constraint.name] |= bool(constraint.kept.any())
+    return tuple(name for name, some in kept.items() if not some)
 
 
 def with_columns(space: Space, columns: Sequence[AnyArray]) -> Scenario:

@@ -20,7 +20,7 @@ from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.explain import limit_sentence
 from explorer.serving.report import broken_constraints, evaluation_document, violation_message
 from explorer.serving.timeline import pipeline_timeline
-from explorer.ui import state
+from explorer.ui import sensitivity_constants, state
 from explorer.ui.text import plain
 
 DeltaColour = Literal["normal", "inverse", "off"]
@@ -42,6 +42,7 @@ def page() -> None:
     _headline(evaluation)
     if feasible:
         st.markdown(f"**What limits it.** {limit_sentence(evaluation)}")
+        _left_open(scenario)
     for note in evaluation.machine.notes():
         st.caption(f"Note: {plain(note)}")
     tile = _tile(scenario)
@@ -107,6 +108,12 @@ def _headline(evaluation: Evaluation) -> None:
                 border=True,
                 width=METRIC_WIDTH,
             )
+
+
+def _left_open(scenario: Scenario) -> None:
+    text = sensitivity_constants.headline(scenario)
+    if text:
+        st.markdown(f"**What is left open.** {text}")
 
 
 def _figure(document: dict[str, Any], path: tuple[str, ...]) -> float | None:
