@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from explorer import fidelity_command, search_command, slices_command
+from explorer import fidelity_command, search_command, sensitivity_command, slices_command
 from explorer.config.errors import InputError, printable
 from explorer.config.files import scenario_from
 from explorer.config.links import apply_texts, link_query, open_link, split_assignments
@@ -80,6 +80,11 @@ def _parser() -> Parser:
     search_command.add_options(search)
     search.set_defaults(command=_search)
 
+    sensitivity = commands.add_parser("sensitivity", help="print what each slider is worth")
+    add_source(sensitivity)
+    sensitivity_command.add_options(sensitivity)
+    sensitivity.set_defaults(command=_sensitivity)
+
     slices = commands.add_parser("slices", help="print prefill times by rows and slices")
     add_source(slices)
     slices_command.add_options(slices)
@@ -143,6 +148,11 @@ def _print_result(document: dict[str, Any], text: str, as_json: bool) -> int:
 
 def _search(options: argparse.Namespace) -> int:
     document, text = search_command.run(chosen_scenario(options), options)
+    return _print_result(document, text, options.json)
+
+
+def _sensitivity(options: argparse.Namespace) -> int:
+    document, text = sensitivity_command.run(chosen_scenario(options), options)
     return _print_result(document, text, options.json)
 
 

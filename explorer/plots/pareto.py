@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from explorer.search.measures import Measure
 from explorer.search.pareto import ParetoFront
 
 MOST_DRAWN = 150
-LOG_FROM = 20.0
+LOG_FROM, LOG_STEPS = 20.0, (1, 2, 5)
 """Ratio of the largest to the smallest value from which an axis is logarithmic."""
 
 
@@ -102,8 +103,8 @@ def pareto_figure(view: FrontView) -> go.Figure:
             hovertemplate="%{customdata[1]}<extra></extra>",
         )
     drawn = [*view.points, *([view.now] if view.now is not None else [])]
-    figure.update_xaxes(title=_title(along), **_axis([p.figures[1] for p in drawn]))
-    figure.update_yaxes(title=_title(up), **_axis([p.figures[0] for p in drawn]))
+    figure.update_xaxes(title=_title(along), **_axis([p.figures[1] for p in drawn], along.unit))
+    figure.update_yaxes(title=_title(up), **_axis([p.figures[0] for p in drawn], up.unit))
     figure.update_layout(clickmode="event+select", dragmode="pan")
     return figure
 
@@ -112,11 +113,13 @@ def _title(measure: Measure) -> str:
     return f"{measure.label} [{measure.unit}]" if measure.unit else measure.label
 
 
-def _axis(values: Sequence[float]) -> dict[str, object]:
+def _axis(values: Sequence[float], unit: str) -> dict[str, object]:
     positive = [value for value in values if value > 0]
-    if positive and max(positive) / min(positive) > LOG_FROM:
-        return {"type": "log", "nticks": 6}
-    return {"rangemode": "tozero", "nticks": 8}
+    if not positive or max(positive) / min(positive) <= LOG_FROM:
+        return {"rangemode": "tozero", "nticks": 8}
+    decades = range(math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive))))
+    ticks = [step * 10.0**decade for decade in decades for step in LOG_STEPS]
+    return {"type": "log", "tickvals": ticks, "ticktext": [human(tick, unit) for tick in ticks]}
 
 
 def _sentence(measures: Sequence[Measure], figures: Sequence[float]) -> str:

@@ -21,7 +21,7 @@ from explorer.search.space_map import FITS, SEVERAL, MapAxis, SpaceMap
 from explorer.serving.constraints import CONSTRAINTS
 from explorer.serving.evaluate import DECODE_CODE_OFFSET
 
-TICKS = 8
+TICKS, MOST_UP = 8, 12
 SMALLEST_NAMED = 0.025
 """Share of the map from which a region is named on it."""
 
@@ -90,10 +90,10 @@ def map_figure(found: SpaceMap) -> go.Figure:
     _add_names(figure, found)
     _add_present(figure, found)
     figure.update_xaxes(
-        title=found.x.label, **_ticks(found.x), range=[-0.5, len(found.x.values) - 0.5]
+        title=found.x.label, **_ticks(found.x, TICKS), range=[-0.5, len(found.x.values) - 0.5]
     )
     figure.update_yaxes(
-        title=found.y.label, **_ticks(found.y), range=[-0.5, len(found.y.values) - 0.5]
+        title=found.y.label, **_ticks(found.y, MOST_UP), range=[-0.5, len(found.y.values) - 0.5]
     )
     figure.update_xaxes(showgrid=False, zeroline=False)
     figure.update_yaxes(showgrid=False, zeroline=False)
@@ -244,9 +244,9 @@ def _add_present(figure: go.Figure, found: SpaceMap) -> None:
     )
 
 
-def _ticks(axis: MapAxis) -> dict[str, Sequence[object]]:
+def _ticks(axis: MapAxis, most: int) -> dict[str, Sequence[object]]:
     count = len(axis.values)
-    places = np.unique(np.linspace(0, count - 1, min(TICKS, count)).round().astype(int))
+    places = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
     return {
         "tickvals": places.tolist(),
         "ticktext": [human(float(axis.values[place]), axis.unit) for place in places.tolist()],

@@ -70,9 +70,8 @@ def tornado_figure(rows: Sequence[TornadoRow]) -> go.Figure:
     drawn = [i for i in range(len(SERIES)) if any(row.low[i] or row.high[i] for row in rows)]
     figure = base_figure(FRAME_PIXELS + ROW_PIXELS * max(len(drawn), 1) * len(rows), "tornado")
     labels = [row.label for row in rows]
-    # Bars are stacked upwards within a row, so that the last trace added stands at its top.
-    for i in reversed(drawn):
-        for name, colour in (("higher", ORANGE), ("lower", BLUE)):
+    for i in drawn:
+        for name, colour in (("lower", BLUE), ("higher", ORANGE)):
             bars = [row.high[i] if name == "higher" else row.low[i] for row in rows]
             figure.add_bar(
                 orientation="h",
@@ -80,10 +79,11 @@ def tornado_figure(rows: Sequence[TornadoRow]) -> go.Figure:
                 x=[0.0 if bar is None else 100 * bar.change for bar in bars],
                 name=f"{name} value, {SERIES[i]}",
                 offsetgroup=f"{i}{name}",
-                legendrank=10 * i + (0 if name == "lower" else 1),
                 marker={"color": colour, "pattern": {"shape": "/" if i else "", "size": 5}},
                 text=["" if bar is None else bar.text for bar in bars],
                 textposition="outside",
+                textfont={"size": 11},
+                constraintext="none",
                 cliponaxis=False,
                 customdata=["" if bar is None else bar.sentence for bar in bars],
                 hovertemplate="%{customdata}<extra></extra>",

@@ -40,28 +40,32 @@ def offered(
     held = _held(key)
     mine = held is not None and held[0] == fingerprint
     task = held[1] if held is not None and mine else None
-    running = task is not None and not task.status().finished
-    result = task.status().result if task is not None and not running else None
-    with st.container(horizontal=True):
-        st.button(
-            label if result is None else f"{label} again",
-            key=f"start:{key}",
-            on_click=_start,
-            args=(key, prepare),
-            disabled=running,
-            type="secondary" if result is not None else "primary",
-        )
-        if running:
-            st.button("Stop", key=f"stop:{key}", on_click=_stop, args=(key,))
+    status = None if task is None else task.status()
+    running = status is not None and not status.finished
+    if status is None or status.state != "done":
+        with st.container(horizontal=True):
+            st.button(
+                label,
+                key=f"start:{key}",
+                on_click=_start,
+                args=(key, prepare),
+                disabled=running,
+                type="primary",
+            )
+            if running:
+                st.button("Stop", key=f"stop:{key}", on_click=_stop, args=(key,))
     if held is not None and not mine:
         st.caption("The sliders have moved since the last result.")
-    if task is not None and running:
+    if running:
         st.fragment(_follow, run_every=POLL_SECONDS)(key, doing)
-    elif task is not None and task.status().error:
-        st.error(f"This failed: {plain(task.status().error)}")
-    elif task is not None and task.status().state == "stopped":
+        return None
+    if status is None:
+        return None
+    if status.error:
+        st.error(f"This failed: {plain(status.error)}")
+    elif status.state == "stopped":
         st.caption("Stopped early: what was reached by then is shown.")
-    return result
+    return status.result
 
 
 def fingerprint_of(scenario: Scenario, *more: object) -> str:

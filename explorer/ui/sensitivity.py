@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 
 import pandas as pd
 import streamlit as st
 
-from explorer.config.scenario import Scenario, parse_scenario
+from explorer.config.scenario import Scenario
 from explorer.config.units import significant
 from explorer.plots.tornado import MOST_ROWS, percent, setting_text, tornado_figure, tornado_rows
 from explorer.search.certificate import Progress, Stopped
@@ -22,9 +21,10 @@ from explorer.search.sensitivity import (
     sensitivity,
 )
 from explorer.search.sliders import sliders
-from explorer.search.space import default_space
+from explorer.search.space import Space, default_space
 from explorer.serving.evaluate import evaluate
 from explorer.ui import (
+    asked,
     background,
     sensitivity_choices,
     sensitivity_constants,
@@ -33,11 +33,7 @@ from explorer.ui import (
 )
 from explorer.ui.text import plain
 
-OBJECTIVE, SECTION = "sensitivity:objective", "sensitivity:section"
-FOLLOWED = "followed"
-SEARCHED = ("throughput", "cluster_seconds_per_token")
-"""Objectives that compare plans of any batch; Eq. 22 as printed does not."""
-
+SECTION, FOLLOWED = "sensitivity:section", "followed"
 MOST_SLOPES = 20
 UNMOVED = 5e-4
 
@@ -46,16 +42,7 @@ def page() -> None:
     """Draw the section that is chosen, for this session's scenario."""
     scenario = state.scenario()
     st.header("What is the answer sensitive to?", anchor=False)
-    objective = OBJECTIVES[
-        st.radio(
-            "Answer",
-            SEARCHED,
-            format_func=lambda name: OBJECTIVES[name].label.capitalize(),
-            key=OBJECTIVE,
-            horizontal=True,
-            persist_state="session",
-        )
-    ]
+    objective = asked.ask()
     st.markdown(answer(scenario, objective))
     chosen = st.segmented_control(
         "Section",
@@ -88,11 +75,10 @@ def answer(scenario: Scenario, objective: Objective) -> str:
     there = follows.effect(effect.slider.path)
     name = "high" if outcome is effect.high else "low"
     followed = math.nan if there is None else there.change(getattr(there, name))
-    gap = objective.gap(as_is.now, follows.now)
+    gain = follows.now / as_is.now - 1
     room = (
-        f" The best plan for these sliders is {significant(100 * gap)} % "
-        f"{'cheaper' if objective.minimised else 'faster'} than this one."
-        if gap > UNMOVED
+        f" For the sliders as they stand, the best plan is worth **{percent(gain)}**."
+        if objective.gap(as_is.now, follows.now) > UNMOVED
         else " This plan is the best for these sliders."
     )
     return (
@@ -130,26 +116,26 @@ def _moved(effect: Effect, outcome: Outcome) -> str:
 
 def of_plan(scenario: Scenario, objective: Objective) -> Sensitivity:
     """Return the effects on the plan as it is, kept for as long as the sliders stand as they do."""
-    return _of_plan(json.dumps(scenario.to_json(), sort_keys=True), objective.name)
+    return _of_plan(background.fingerprint_of(scenario), objective.name, scenario)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
-def _of_plan(document: str, objective: str) -> Sensitivity:
-    return sensitivity(parse_scenario(json.loads(document)), OBJECTIVES[objective])
+def _of_plan(fingerprint: str, objective: str, _scenario: Scenario) -> Sensitivity:
+    return sensitivity(_scenario, OBJECTIVES[objective])
 
 
 def with_best_plan(scenario: Scenario, objective: Objective, path: str | None) -> Sensitivity:
     """Return what one slider does when the plan follows; without a path, only the best plan."""
     space = default_space(scenario)
-    first = space.scenario([axis.values[0] for axis in space.axes])
-    return _with_best_plan(json.dumps(first.to_json(), sort_keys=True), objective.name, path)
+    return _with_best_plan(background.space_fingerprint(space), objective.name, path, space)
 
 
 @st.cache_data(max_entries=64, show_spinner="Looking for the best plan …")
-def _with_best_plan(document: str, objective: str, path: str | None) -> Sensitivity:
-    space = default_space(parse_scenario(json.loads(document)))
-    moved = [slider for slider in sliders(space.base) if slider.path == path]
-    return followed_sensitivity(space, OBJECTIVES[objective], moved)
+def _with_best_plan(
+    fingerprint: str, objective: str, path: str | None, _space: Space
+) -> Sensitivity:
+    moved = [slider for slider in sliders(_space.base) if slider.path == path]
+    return followed_sensitivity(_space, OBJECTIVES[objective], moved)
 
 
 def _sliders(scenario: Scenario, objective: Objective) -> None:
@@ -163,6 +149,11 @@ def _sliders(scenario: Scenario, objective: Objective) -> None:
         _prepare,
         "optimisations",
     )
+    if fits and followed is None:
+        st.caption(
+            "The bars are of the plan as it is. When the plan may follow, the best one is looked "
+            "for at each value: some 150 optimisations."
+        )
     if not fits and followed is None:
         state.says_that_it_does_not_fit(evaluate(scenario))
         return
@@ -187,7 +178,7 @@ def _sliders(scenario: Scenario, objective: Objective) -> None:
 
 
 def _prepare() -> background.Prepared:
-    objective = OBJECTIVES[st.session_state[OBJECTIVE]]
+    objective = asked.asked()
     space = default_space(state.scenario())
 
     def work(progress: Progress, stopped: Stopped) -> Sensitivity:
@@ -227,7 +218,7 @@ def _slope_sentence(found: Sensitivity) -> str:
 
 def slope_table(found: Sensitivity, followed: Sensitivity | None) -> pd.DataFrame:
     """Return the elasticities, the largest first; of the best plan too where there is one."""
-    known = [e for e in found.effects if not math.isnan(e.elasticity_down + e.elasticity_up)]
+    known = [effect for effect in found.effects if _has_slope(effect, followed)]
     known.sort(key=lambda effect: (-abs(effect.elasticity), not effect.stairs))
     rows = []
     for effect in known[:MOST_SLOPES]:
@@ -246,6 +237,15 @@ def slope_table(found: Sensitivity, followed: Sensitivity | None) -> pd.DataFram
             row["best plan"] = "–" if there is None else _slope_text(there.elasticity)
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _has_slope(effect: Effect, followed: Sensitivity | None) -> bool:
+    """Return whether a slider's slope is worth a line: not zero in each, or beside a stair."""
+    there = None if followed is None else followed.effect(effect.slider.path)
+    slopes = [effect.elasticity_down, effect.elasticity_up]
+    if there is not None:
+        slopes.append(there.elasticity)
+    return effect.stairs or any(abs(slope) >= LEAST_SLOPE for slope in slopes)
 
 
 def _slope_text(value: float) -> str:

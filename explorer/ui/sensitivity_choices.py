@@ -12,10 +12,11 @@ from explorer.config.units import human, significant
 from explorer.plots.importance import Share, importance_figure
 from explorer.search.certificate import Progress, Stopped
 from explorer.search.importance import AxisImportance, Importance, importance, sampled_importance
-from explorer.search.objectives import OBJECTIVES, Objective
+from explorer.search.objectives import Objective
 from explorer.search.pareto import LARGEST_ENUMERATED
 from explorer.search.space import default_space
-from explorer.ui import background, state
+from explorer.ui import asked, background, state
+from explorer.ui.plan_words import setting_name
 from explorer.ui.text import plain
 
 SECTION = "importance"
@@ -78,7 +79,7 @@ def sentence(found: Importance, scenario: Scenario) -> str:
 
 
 def _prepare() -> background.Prepared:
-    objective = OBJECTIVES[st.session_state["sensitivity:objective"]]
+    objective = asked.asked()
     space = default_space(state.scenario())
 
     def work(progress: Progress, stopped: Stopped) -> Importance:
@@ -94,7 +95,7 @@ def _closeness(found: Importance, scenario: Scenario) -> None:
         pd.DataFrame(
             [
                 {
-                    "choice": _label(scenario, item),
+                    "choice": setting_name(scenario, item.axis.paths[0]),
                     "best value": _best(item, found.objective),
                     "within 5 % of the optimum": _listed(item.close),
                     "worst value loses": _worst(item, found),
@@ -131,7 +132,7 @@ def _worst(item: AxisImportance, found: Importance) -> str:
     known = [gap for gap in gaps if not math.isnan(gap)]
     unfit = len(gaps) - len(known)
     text = f"{significant(100 * max(known))} %"
-    return f"{text}; {unfit} values never fit" if unfit else text
+    return f"{text}; {human(float(unfit), 'values')} never fit" if unfit else text
 
 
 def _label(scenario: Scenario, item: AxisImportance) -> str:

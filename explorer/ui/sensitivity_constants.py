@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pandas as pd
 import streamlit as st
 
-from explorer.config.scenario import Scenario, knob_at, parse_scenario
+from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
 from explorer.plots.robustness import interval_figure, spans
 from explorer.search.certificate import Progress, Stopped
@@ -18,22 +17,23 @@ from explorer.search.robustness import Interval, interval
 from explorer.search.sensitivity import sensitivity
 from explorer.search.space import default_space
 from explorer.serving.evaluate import evaluate
-from explorer.ui import background, state
+from explorer.ui import asked, background, state
+from explorer.ui.plan_words import setting_names
 from explorer.ui.text import plain
 
 REGRET = "regret"
 MOST_RIVALS = 6
-NO_RANGE = 1e-6
+NO_RANGE = 1e-4
 
 
 def known_interval(scenario: Scenario, objective: Objective) -> Interval:
     """Return the interval, kept for as long as the sliders stand as they do."""
-    return _known_interval(json.dumps(scenario.to_json(), sort_keys=True), objective.name)
+    return _known_interval(background.fingerprint_of(scenario), objective.name, scenario)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
-def _known_interval(document: str, objective: str) -> Interval:
-    return interval(parse_scenario(json.loads(document)), OBJECTIVES[objective])
+def _known_interval(fingerprint: str, objective: str, _scenario: Scenario) -> Interval:
+    return interval(_scenario, OBJECTIVES[objective])
 
 
 def headline(scenario: Scenario) -> str:
@@ -42,7 +42,7 @@ def headline(scenario: Scenario) -> str:
     if not found.varied or math.isnan(found.low):
         return ""
     names = f"{len(found.varied)} assumed constants within their stated ranges"
-    if found.high - found.low < NO_RANGE * found.high:
+    if _still(found):
         text = f"The {names} do not change the throughput"
     else:
         text = (
@@ -79,6 +79,11 @@ def sentence(found: Interval) -> str:
         return "No constant is assumed with a stated range, so that nothing is left open."
     if math.isnan(found.low):
         return "Within the stated ranges this plan fits nowhere."
+    if _still(found):
+        return (
+            f"Nothing: the answer stays {human(found.now, unit)} while {len(found.varied)} assumed "
+            f"constants take any value in their stated ranges{_unfit_text(found)}."
+        )
     lead = (
         f"Between **{human(found.low, unit)}** and **{human(found.high, unit)}** (now "
         f"{human(found.now, unit)}) while {len(found.varied)} assumed constants take any value in "
@@ -94,6 +99,10 @@ def sentence(found: Interval) -> str:
         "it: the answer is not monotone, so that others could lie beyond"
     )
     return f"{lead} {how}."
+
+
+def _still(found: Interval) -> bool:
+    return found.high - found.low < NO_RANGE * found.high
 
 
 def _unfit_text(found: Interval) -> str:
@@ -135,7 +144,7 @@ def _regret(scenario: Scenario, objective: Objective) -> None:
         )
         return
     st.markdown(regret_sentence(found))
-    st.table(_rivals(scenario, found), hide_index=True)
+    st.table(_rivals(found), hide_index=True)
     st.caption(
         "Regret: how far a plan is from the one that would be best, for the same constants. The "
         "safest plan is the one among these that fits most often and then loses least in its "
@@ -155,14 +164,14 @@ def regret_sentence(found: Regret) -> str:
         f"average {significant(100 * own.mean)} %.{misfit}"
     )
     safest = found.safest
-    if safest is own or safest.worst >= own.worst and safest.unfit >= own.unfit:
+    if safest is own or (safest.worst >= own.worst and safest.unfit >= own.unfit):
         return f"{lead} None of the plans found is safer."
     return f"{lead} The safest plan found loses at most {significant(100 * safest.worst)} %."
 
 
 def _prepare() -> background.Prepared:
     scenario = state.scenario()
-    objective = OBJECTIVES[st.session_state["sensitivity:objective"]]
+    objective = asked.asked()
     space = default_space(scenario)
 
     def work(progress: Progress, stopped: Stopped) -> Regret:
@@ -171,16 +180,13 @@ def _prepare() -> background.Prepared:
     return background.fingerprint_of(scenario, objective.name), work
 
 
-def _rivals(scenario: Scenario, found: Regret) -> pd.DataFrame:
+def _rivals(found: Regret) -> pd.DataFrame:
     shown: list[tuple[str, Rival]] = [("this plan", found.chosen)]
     if found.safest is not found.chosen:
         shown.append(("safest", found.safest))
     others = [rival for rival in found.rivals if rival is not found.safest]
     shown += [("", rival) for rival in others[: MOST_RIVALS - len(shown)]]
-    labels = []
-    for axis in found.space.axes:
-        knob = knob_at(scenario, axis.paths[0])
-        labels.append(axis.name if knob is None else knob.label)
+    labels = setting_names(found.space)
     return pd.DataFrame(
         [
             {

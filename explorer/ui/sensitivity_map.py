@@ -11,10 +11,10 @@ from explorer.config.scenario import Scenario, knob_at
 from explorer.config.units import human, significant
 from explorer.plots.space_map import MISFIT, map_figure, regions
 from explorer.search.certificate import Progress, Stopped
-from explorer.search.objectives import OBJECTIVES, Objective
+from explorer.search.objectives import Objective
 from explorer.search.space import default_space
 from explorer.search.space_map import SpaceMap, followed_map, map_space, mappable_paths
-from explorer.ui import background, state
+from explorer.ui import asked, background, state
 from explorer.ui.text import plain
 
 ACROSS, UP, FOLLOWS, SECTION = "map:x", "map:y", "map:follows", "map"
@@ -116,7 +116,7 @@ def _choices(scenario: Scenario, paths: tuple[str, ...]) -> tuple[str, str] | No
 
 def _prepare() -> background.Prepared:
     held = st.session_state
-    objective = OBJECTIVES[held["sensitivity:objective"]]
+    objective = asked.asked()
     space, x, y = default_space(state.scenario()), held[ACROSS], held[UP]
 
     def work(progress: Progress, stopped: Stopped) -> Any:

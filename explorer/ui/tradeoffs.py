@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from explorer.config.errors import InputError
-from explorer.config.scenario import Scenario, knob_at
+from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
 from explorer.plots.pareto import MOST_DRAWN, front_view, pareto_figure
 from explorer.search.certificate import Progress, Stopped
@@ -19,6 +19,7 @@ from explorer.search.pareto import LARGEST_ENUMERATED, ParetoFront, ParetoPoint,
 from explorer.search.space import default_space
 from explorer.serving.evaluate import evaluate
 from explorer.ui import background, state
+from explorer.ui.plan_words import setting_names
 from explorer.ui.text import plain
 
 CHOSEN, SECTION, CHART, APPLIED = "tradeoff:measures", "pareto", "pareto_chart", "pareto:applied"
@@ -146,13 +147,15 @@ def _result(scenario: Scenario, front: ParetoFront) -> None:
         f"Click a point to put its plan on the sliders.{hidden} "
         f"{front.looked_at:,} plans looked at in {human(front.seconds, 's')}."
     )
+    for note in evaluate(front.scenario(front.points[0])).machine.notes():
+        st.caption(f"Note on the first plan: {plain(note)}")
     _choose(front)
     _table(front)
 
 
 def _apply_picked(front: ParetoFront, event: Any) -> None:
     """Put a newly clicked point on the sliders; a selection stays until another one is made."""
-    points = event.selection.points if event else []
+    points = event["selection"]["points"] if event else []
     places = [point["customdata"][0] for point in points if point.get("customdata")]
     if not places:
         st.session_state.pop(APPLIED, None)
@@ -199,7 +202,7 @@ def _figures(front: ParetoFront, point: ParetoPoint) -> str:
 
 
 def _table(front: ParetoFront) -> None:
-    labels = [_axis_label(front.space.base, axis.paths[0]) for axis in front.space.axes]
+    labels = setting_names(front.space)
     rows = [
         {
             "": str(place + 1),
@@ -214,8 +217,3 @@ def _table(front: ParetoFront) -> None:
     st.table(pd.DataFrame(rows), hide_index=True)
     if len(front.points) > MOST_ROWS:
         st.caption(f"The first {MOST_ROWS} of {len(front.points):,}.")
-
-
-def _axis_label(scenario: Scenario, path: str) -> str:
-    knob = knob_at(scenario, path)
-    return path if knob is None else knob.label
