@@ -198,7 +198,7 @@ def _line_points(constants: Sequence[AssumedConstant]) -> Array:
     lines = np.tile([constant.now for constant in constants], (count, LINE_POINTS, 1))
     for position, constant in enumerate(constants):
         lines[position, :, position] = _between(constant, np.linspace(0.0, 1.0, LINE_POINTS))
-    return lines.reshape(-1, count)
+    return lines.reshape(count * LINE_POINTS, count)
 
 
 def _one_way(along: Array) -> bool:
