@@ -18,6 +18,7 @@ from explorer.search.measures import FEWEST, MEASURES, MOST, measures_named
 from explorer.search.pareto import LARGEST_ENUMERATED, ParetoFront, ParetoPoint, pareto_front
 from explorer.search.space import default_space
 from explorer.serving.evaluate import evaluate
+from explorer.serving.notes import plan_notes
 from explorer.ui import background, state
 from explorer.ui.plan_words import setting_names
 from explorer.ui.text import plain
@@ -147,7 +148,7 @@ def _result(scenario: Scenario, front: ParetoFront) -> None:
         f"Click a point to put its plan on the sliders.{hidden} "
         f"{front.looked_at:,} plans looked at in {human(front.seconds, 's')}."
     )
-    for note in evaluate(front.scenario(front.points[0])).machine.notes():
+    for note in plan_notes(evaluate(front.scenario(front.points[0]))):
         st.caption(f"Note on the first plan: {plain(note)}")
     _choose(front)
     _table(front)
