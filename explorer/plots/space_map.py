@@ -25,6 +25,9 @@ TICKS, MOST_UP = 8, 12
 SMALLEST_NAMED = 0.025
 """Share of the map from which a region is named on it."""
 
+NAME_WIDTH, NAME_HEIGHT = 0.3, 1
+"""Part of the map that a name takes along it, and rows up it."""
+
 REASON_WORDS = {
     "context": "context too short",
     "prefill_memory": "prefill memory",
@@ -59,16 +62,31 @@ def region_codes(found: SpaceMap) -> Codes:
 
 
 def regions(found: SpaceMap) -> tuple[Region, ...]:
-    """Return the regions, the largest first; each is named at a cell in its middle."""
+    """Return the regions, the largest first; each is named at one of its cells.
+
+    That is near its middle, but on no other name's row close to it, nor on the sliders' row.
+    """
     codes = region_codes(found)
+    counts = {int(code): int(np.count_nonzero(codes == code)) for code in np.unique(codes)}
+    height, width = codes.shape
+    taken: list[tuple[int, int]] = []
+    if found.x.now is not None and found.y.now is not None:
+        taken.append((found.x.now, found.y.now))
     result = []
-    for code in np.unique(codes):
+    for code in sorted(counts, key=lambda code: -counts[code]):
         rows, columns = np.nonzero(codes == code)
-        middle = np.abs(rows - np.median(rows)) + np.abs(columns - np.median(columns))
-        at = int(middle.argmin())
+        away = (
+            np.abs(rows - np.median(rows)) / height + np.abs(columns - np.median(columns)) / width
+        )
+        for x, y in taken:
+            near = (np.abs(columns - x) < NAME_WIDTH * width) & (np.abs(rows - y) < NAME_HEIGHT)
+            away = away + near
+        at = int(away.argmin())
         place = (int(columns[at]), int(rows[at]))
-        result.append(Region(int(code), region_name(int(code)), len(rows), place))
-    return tuple(sorted(result, key=lambda region: -region.cells))
+        if counts[code] >= SMALLEST_NAMED * codes.size:
+            taken.append(place)
+        result.append(Region(code, region_name(code), counts[code], place))
+    return tuple(result)
 
 
 def region_name(code: int) -> str:

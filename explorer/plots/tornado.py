@@ -14,7 +14,7 @@ from explorer.search.sensitivity import Effect, Outcome, Sensitivity
 from explorer.search.sliders import Setting
 
 MOST_ROWS = 12
-ROW_PIXELS, FRAME_PIXELS = 30, 110
+ROW_PIXELS, FRAME_PIXELS = 36, 110
 NOT_FIT = "does not fit"
 
 
