@@ -12,9 +12,11 @@ from explorer.ui import (
     inside,
     pipeline,
     search,
+    sensitivity,
     share,
     slices,
     state,
+    tradeoffs,
 )
 from explorer.ui.sidebar import sidebar
 
@@ -27,6 +29,8 @@ def main() -> None:
         [
             st.Page(explore.page, title="Overview", url_path="explore", default=True),
             st.Page(search.page, title="Search", url_path="search"),
+            st.Page(tradeoffs.page, title="Trade-offs", url_path="tradeoffs"),
+            st.Page(sensitivity.page, title="Sensitivity", url_path="sensitivity"),
             st.Page(pipeline.page, title="Pipeline", url_path="pipeline"),
             st.Page(inside.page, title="Mechanisms", url_path="inside"),
             st.Page(slices.page, title="Slices", url_path="slices"),

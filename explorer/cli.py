@@ -12,6 +12,7 @@ from explorer import (
     compare_command,
     fidelity_command,
     search_command,
+    sensitivity_command,
     simulate_command,
     slices_command,
     worker_command,
@@ -97,6 +98,11 @@ def _parser() -> Parser:
     worker_command.add_options(worker)
     worker.set_defaults(command=_worker)
 
+    sensitivity = commands.add_parser("sensitivity", help="print what each slider is worth")
+    add_source(sensitivity)
+    sensitivity_command.add_options(sensitivity)
+    sensitivity.set_defaults(command=_sensitivity)
+
     simulate = commands.add_parser("simulate", help="print how a service behaves in time")
     add_source(simulate)
     simulate_command.add_options(simulate)
@@ -174,6 +180,11 @@ def _search(options: argparse.Namespace) -> int:
 
 def _worker(options: argparse.Namespace) -> int:
     document, text = worker_command.run(options)
+    return _print_result(document, text, options.json)
+
+
+def _sensitivity(options: argparse.Namespace) -> int:
+    document, text = sensitivity_command.run(chosen_scenario(options), options)
     return _print_result(document, text, options.json)
 
 

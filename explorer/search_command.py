@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from explorer import storage_options
+from explorer import pareto_command, storage_options
 from explorer.config.errors import InputError, refuse
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
@@ -61,6 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--certify", action="store_true", help="also enumerate all plans and state the gap"
     )
+    pareto_command.add_option(parser)
     parser.add_argument("--out", metavar="FILE", help="write the best plan's export to a file")
     storage_options.add_options(parser)
 
@@ -71,6 +72,8 @@ def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any]
     Raises:
         InputError: when an option is not accepted or the file cannot be written.
     """
+    if options.pareto is not None:
+        return pareto_command.run(chosen_space(scenario, options), options)
     settings = SearchSettings(
         objective_named(options.objective), options.trials, options.seed, options.sampler
     )

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from explorer.config.presets import ScenarioPreset
 from explorer.config.units import human
 
 MOST_TERMS = 6
+LINES_OF_PROGRESS = 10
+
+
+def progress_lines(what: str) -> Callable[[int, int], None]:
+    """Return a function that is told how far long work is, and prints a few lines on stderr."""
+    shown = 0
+
+    def progress(done: int, whole: int) -> None:
+        nonlocal shown
+        if done * LINES_OF_PROGRESS >= (shown + 1) * whole:
+            shown = done * LINES_OF_PROGRESS // whole
+            print(f"{done:,} of {whole:,} {what}", file=sys.stderr)
+
+    return progress
 
 
 def presets_text(presets: Sequence[ScenarioPreset]) -> str:

@@ -16,7 +16,11 @@ SMALLEST_VALUE = 1e-18
 
 
 class ChipQuantity(Quantity):
-    """A chip constant that a person may move: a quantity with label, range and effect."""
+    """A chip constant that a person may move: a quantity with label, range and effect.
+
+    ``stated_range`` is where an assumed value plausibly lies, as its source states; the slider's
+    range is wider. None where nothing is stated.
+    """
 
     label: str
     minimum: Number
@@ -24,6 +28,7 @@ class ChipQuantity(Quantity):
     scale: Scale
     raising: str
     display_unit: str = ""
+    stated_range: tuple[Number, Number] | None = None
 
     @model_validator(mode="after")
     def _value_is_in_range(self) -> ChipQuantity:
@@ -33,6 +38,10 @@ class ChipQuantity(Quantity):
             raise ValueError(f"expected {accepted}, not {numbers}")
         if any(0 < number < SMALLEST_VALUE for number in (self.minimum, self.value)):
             raise ValueError(f"expected 0 or at least {SMALLEST_VALUE:g}, not {shown(self.value)}")
+        low, high = self.stated_range or (self.minimum, self.maximum)
+        if not self.minimum <= low <= high <= self.maximum:
+            numbers = ", ".join(map(shown, (low, high)))
+            raise ValueError(f"expected a stated_range within minimum and maximum, not {numbers}")
         return self
 
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from explorer.config.errors import InputError
 from explorer.config.scenario import Scenario
-from explorer.search.certificate import Certificate
+from explorer.search.certificate import Certificate, Progress, Stopped
 from explorer.search.job import plain_settings
 from explorer.search.proof import Proof, ProofSettings, prove_best
-from explorer.search.samplers import SAMPLERS, installed_samplers
+from explorer.search.samplers import AUTO, SAMPLERS, installed_samplers
 from explorer.search.space import Space
 from explorer.search.study import SearchSettings, TrialReport, search
 
 CLOSE = 0.01
 """Gap below which a sampler counts as having arrived."""
-
-Stopped = Callable[[], bool]
 
 
 @dataclass(frozen=True)
@@ -76,21 +73,15 @@ class Comparison:
 
     Attributes:
         settings: trials, seed and objective of all.
-        curves: those that have finished, in order.
-        running: label of the one at work; empty when none is.
-        left_out: samplers that could not run here, with the reason.
-        proof: the certified optimum, or a bound of it; None before the end.
-        error: why it failed; empty unless it did.
-        finished: whether nothing will change any more.
+        curves: one for each sampler, and the last for the sampler alone.
+        left_out: why others could not run here, one sentence each.
+        proof: the certified optimum, or a bound of it; None where it was ended early.
     """
 
     settings: SearchSettings
-    curves: tuple[Curve, ...] = ()
-    running: str = ""
-    left_out: tuple[str, ...] = ()
-    proof: Proof | None = None
-    error: str = ""
-    finished: bool = False
+    curves: tuple[Curve, ...]
+    left_out: tuple[str, ...]
+    proof: Proof | None
 
     @property
     def floor(self) -> float:
@@ -116,7 +107,7 @@ def compare(
     settings: SearchSettings,
     proof: ProofSettings | None = None,
     known: Proof | None = None,
-    progress: Callable[[Comparison], None] | None = None,
+    progress: Progress | None = None,
     stopped: Stopped | None = None,
 ) -> Comparison:
     """Return how every sampler that can run here does, and a study of the sampler alone.
@@ -128,82 +119,37 @@ def compare(
         settings: objective, trials and seed.
         proof: how to prove the floor at the end.
         known: a proof of the same space and objective, in place of a new one.
-        progress: called before and after each study.
+        progress: called with trials done and trials in all.
         stopped: asked after each trial; True ends the comparison where it is.
     """
-    state = Comparison(settings)
     over = stopped or (lambda: False)
-    tell = progress or (lambda _: None)
-    plain = plain_settings(replace(settings, sampler="auto"))
     studies = [replace(settings, sampler=name, plain=False) for name in installed_samplers()]
-    for study in [*studies, plain]:
+    studies.append(plain_settings(replace(settings, sampler=AUTO)))
+    curves: list[Curve] = []
+    left_out: list[str] = []
+    total = settings.trials * len(studies)
+    for position, study in enumerate(studies):
         if over():
             break
-        tell(replace(state, running=_label(study)))
+
+        def on_trial(number: int, before: int = position * settings.trials) -> None:
+            if progress is not None:
+                progress(before + number, total)
+
         try:
-            curve = _curve(space, study, over)
+            curves.append(_curve(space, study, on_trial, over))
         except InputError as error:
             # Those that try everything refuse a large space; the others run on.
-            state = replace(state, left_out=(*state.left_out, str(error)))
-            continue
-        state = replace(state, curves=(*state.curves, curve))
-        tell(state)
+            left_out.append(str(error))
     if known is None and not over():
-        tell(replace(state, running="the proof"))
-        known = prove_best(space, settings.objective, proof or ProofSettings(), stopped=over)
-    return replace(state, proof=known, finished=True)
+        how = proof or ProofSettings()
+        known = prove_best(space, settings.objective, how, _leader(settings, curves), stopped=over)
+    return Comparison(settings, tuple(curves), tuple(left_out), known)
 
 
-class ComparisonJob:
-    """Runs one comparison in a daemon thread."""
-
-    def __init__(
-        self,
-        space: Space,
-        settings: SearchSettings,
-        proof: ProofSettings | None = None,
-        known: Proof | None = None,
-    ) -> None:
-        """Prepare the job, as ``compare`` takes it; ``start`` runs it."""
-        self.space = space
-        self.settings = settings
-        self._proof, self._known = proof, known
-        self._stop = threading.Event()
-        self._status = Comparison(settings)
-        self._thread = threading.Thread(target=self._run, name="comparison", daemon=True)
-
-    def start(self) -> ComparisonJob:
-        """Start the thread and return the job; to be called once."""
-        self._thread.start()
-        return self
-
-    def stop(self) -> None:
-        """Ask the job to end; returns at once."""
-        self._stop.set()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the thread, at most ``seconds``; return whether it has ended."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
-
-    def status(self) -> Comparison:
-        """Return what is known now."""
-        return self._status
-
-    def _run(self) -> None:
-        try:
-            self._status = compare(
-                self.space, self.settings, self._proof, self._known, self._show, self._stop.is_set
-            )
-        except Exception as error:  # the thread's last resort: whatever it was, it is shown
-            message = f"{type(error).__name__}: {error}"
-            self._status = replace(self._status, running="", error=message, finished=True)
-
-    def _show(self, comparison: Comparison) -> None:
-        self._status = comparison
-
-
-def _curve(space: Space, settings: SearchSettings, stopped: Stopped) -> Curve:
+def _curve(
+    space: Space, settings: SearchSettings, tell: Callable[[int], None], stopped: Stopped
+) -> Curve:
     started = time.perf_counter()
     points: list[Point] = []
 
@@ -214,6 +160,7 @@ def _curve(space: Space, settings: SearchSettings, stopped: Stopped) -> Curve:
         if not math.isnan(report.best_value) and (improved or ends):
             seconds = time.perf_counter() - started
             points.append(Point(report.number + 1, seconds, report.best_value))
+        tell(report.number + 1)
 
     found = search(space, settings, on_trial, stopped)
     return Curve(
@@ -229,14 +176,10 @@ def _curve(space: Space, settings: SearchSettings, stopped: Stopped) -> Curve:
     )
 
 
-def _leader(state: Comparison) -> Scenario | None:
+def _leader(settings: SearchSettings, curves: Sequence[Curve]) -> Scenario | None:
     """Return the best plan that any sampler found."""
-    objective, best = state.settings.objective, None
-    for curve in state.curves:
-        if best is None or objective.better(curve.best_value, best.best_value):
+    best: Curve | None = None
+    for curve in curves:
+        if best is None or settings.objective.better(curve.best_value, best.best_value):
             best = curve
     return None if best is None else best.best
-
-
-def _label(settings: SearchSettings) -> str:
-    return Curve(settings.sampler, settings.plain, (), 0, 0, None, math.nan, (), False).label

@@ -334,8 +334,8 @@ class Evaluation:
                 "the tile of one micro-kernel of rows at the K_2, N_2 and K_g set, or of "
                 "attention, in its fullest scratchpad,",
             ),
-            self._latency_constraint("ttft", self.ttft_seconds, "time to first token"),
-            self._latency_constraint("tpot", self.tpot_seconds, "time per output token"),
+            self._latency_constraint("ttft", "time to first token"),
+            self._latency_constraint("tpot", "time per output token"),
             budget_constraint(i),
         )
 
@@ -421,11 +421,12 @@ class Evaluation:
             result = result + np.where(mask, ONE, ZERO)
         return result
 
-    def _latency_constraint(self, name: str, seconds: Array, meaning: str) -> Constraint:
+    def _latency_constraint(self, name: str, meaning: str) -> Constraint:
         limit = getattr(self.inputs.scenario.limits, f"{name}_seconds")
         if limit is None:
+            # Without a bound nobody need know the latency of every plan of an enumeration.
             return Constraint(name, ZERO, NO_BOUND, "s", meaning)
-        value = np.nan_to_num(seconds, nan=0.0)
+        value = np.nan_to_num(getattr(self, f"{name}_seconds"), nan=0.0)
         return Constraint(name, value, as_float_array(limit), "s", meaning)
 
 

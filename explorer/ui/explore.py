@@ -22,7 +22,7 @@ from explorer.serving.notes import plan_notes
 from explorer.serving.report import broken_constraints, evaluation_document, violation_message
 from explorer.serving.stages import slowest_stage_words
 from explorer.serving.timeline import pipeline_timeline
-from explorer.ui import ascend_numbers, state
+from explorer.ui import ascend_numbers, sensitivity_constants, state
 from explorer.ui.folded import folded
 from explorer.ui.text import plain
 
@@ -45,6 +45,7 @@ def page() -> None:
     _headline(evaluation)
     if feasible:
         st.markdown(f"**What limits it.** {limit_sentence(evaluation)}")
+        _left_open(scenario)
     for note in plan_notes(evaluation):
         st.caption(f"Note: {plain(note)}")
     tile = _tile(scenario)
@@ -110,6 +111,12 @@ def _headline(evaluation: Evaluation) -> None:
                 border=True,
                 width=METRIC_WIDTH,
             )
+
+
+def _left_open(scenario: Scenario) -> None:
+    text = sensitivity_constants.headline(scenario)
+    if text:
+        st.markdown(f"**What is left open.** {text}")
 
 
 def _figure(document: dict[str, Any], path: tuple[str, ...]) -> float | None:

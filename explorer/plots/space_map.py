@@ -1,0 +1,272 @@
+"""A map over two sliders: the answer as colour, what limits it as regions, misfits hatched.
+
+Cells have the same size whatever the sliders' scales are, so that the map is one picture, and
+outlines and hatching are one line each: a chart that follows a slider has few elements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import plotly.graph_objects as go
+
+from explorer.config.units import human, significant
+from explorer.costs.arrays import Codes
+from explorer.costs.terms import Bound
+from explorer.plots.style import GREY, NAME_OF_BOUND, RED, base_figure
+from explorer.search.space_map import FITS, SEVERAL, MapAxis, SpaceMap
+from explorer.serving.constraints import CONSTRAINTS
+from explorer.serving.evaluate import DECODE_CODE_OFFSET
+
+TICKS, MOST_UP = 8, 12
+SMALLEST_NAMED = 0.025
+"""Share of the map from which a region is named on it."""
+
+NAME_WIDTH, NAME_HEIGHT = 0.3, 1
+"""Part of the map that a name takes along it, and rows up it."""
+
+REASON_WORDS = {
+    "context": "context too short",
+    "prefill_memory": "prefill memory",
+    "decode_memory": "decode memory",
+    "buffer": "buffer too small",
+    "clusters": "too few clusters",
+    "placement": "placement",
+    "tile": "tile larger than its memory",
+    "ttft": "first token too late",
+    "tpot": "output tokens too slow",
+    "budget": "over the budget",
+}
+SEVERAL_WORDS = "no plan fits"
+MISFIT = 1000
+"""Added to a reason, so that it is a region beside those of the limits."""
+
+HATCHES = ("/", "\\", "-", "|", "x")
+Line = list[float | None]
+
+
+class Region(NamedTuple):
+    """One region: its code, its name, its cells, and where its name is written (x, y)."""
+
+    code: int
+    name: str
+    cells: int
+    at: tuple[int, int]
+
+
+def region_codes(found: SpaceMap) -> Codes:
+    """Return one code a cell [y, x]: what limits it, or ``MISFIT`` and more where nothing fits."""
+    return np.where(found.reasons == FITS, found.limits, MISFIT + 2 + found.reasons)
+
+
+def regions(found: SpaceMap) -> tuple[Region, ...]:
+    """Return the regions, the largest first; each is named at one of its cells.
+
+    That is near its middle, but on no other name's row close to it, nor on the sliders' row.
+    """
+    codes = region_codes(found)
+    counts = {int(code): int(np.count_nonzero(codes == code)) for code in np.unique(codes)}
+    height, width = codes.shape
+    taken: list[tuple[int, int]] = []
+    if found.x.now is not None and found.y.now is not None:
+        taken.append((found.x.now, found.y.now))
+    result = []
+    for code in sorted(counts, key=lambda code: -counts[code]):
+        rows, columns = np.nonzero(codes == code)
+        away = (
+            np.abs(rows - np.median(rows)) / height + np.abs(columns - np.median(columns)) / width
+        )
+        for x, y in taken:
+            near = (np.abs(columns - x) < NAME_WIDTH * width) & (np.abs(rows - y) < NAME_HEIGHT)
+            away = away + near
+        at = int(away.argmin())
+        place = (int(columns[at]), int(rows[at]))
+        if counts[code] >= SMALLEST_NAMED * codes.size:
+            taken.append(place)
+        result.append(Region(code, region_name(code), counts[code], place))
+    return tuple(result)
+
+
+def region_name(code: int) -> str:
+    """Return the name of a region, such as ``decode: weights`` or ``prefill memory``."""
+    if code >= MISFIT:
+        reason = code - MISFIT - 2
+        return SEVERAL_WORDS if reason == SEVERAL else REASON_WORDS[CONSTRAINTS[reason]]
+    pool = "decode" if code >= DECODE_CODE_OFFSET else "prefill"
+    return f"{pool}: {NAME_OF_BOUND[Bound(code % DECODE_CODE_OFFSET)]}"
+
+
+def map_figure(found: SpaceMap) -> go.Figure:
+    """Draw the map."""
+    figure = base_figure(520, "space_map")
+    codes = region_codes(found)
+    _add_values(figure, found, codes)
+    _add_hatching(figure, codes)
+    _add_outlines(figure, codes)
+    _add_names(figure, found)
+    _add_present(figure, found)
+    figure.update_xaxes(
+        title=found.x.label, **_ticks(found.x, TICKS), range=[-0.5, len(found.x.values) - 0.5]
+    )
+    figure.update_yaxes(
+        title=found.y.label, **_ticks(found.y, MOST_UP), range=[-0.5, len(found.y.values) - 0.5]
+    )
+    figure.update_xaxes(showgrid=False, zeroline=False)
+    figure.update_yaxes(showgrid=False, zeroline=False)
+    return figure
+
+
+def outline(codes: Codes) -> tuple[Line, Line]:
+    """Return the edges between cells of different codes as one line with gaps (x, y)."""
+    xs: Line = []
+    ys: Line = []
+    rows, columns = np.nonzero(codes[:, 1:] != codes[:, :-1])
+    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+        xs += [column + 0.5, column + 0.5, None]
+        ys += [row - 0.5, row + 0.5, None]
+    rows, columns = np.nonzero(codes[1:] != codes[:-1])
+    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+        xs += [column - 0.5, column + 0.5, None]
+        ys += [row + 0.5, row + 0.5, None]
+    return xs, ys
+
+
+def hatching(cells: Iterable[tuple[int, int]], shape: str) -> tuple[Line, Line]:
+    """Return strokes across some cells (row, column) as one line with gaps (x, y)."""
+    strokes = {
+        "/": (((-0.5, -0.5), (0.5, 0.5)),),
+        "\\": (((-0.5, 0.5), (0.5, -0.5)),),
+        "-": (((-0.5, 0.0), (0.5, 0.0)),),
+        "|": (((0.0, -0.5), (0.0, 0.5)),),
+        "x": (((-0.5, -0.5), (0.5, 0.5)), ((-0.5, 0.5), (0.5, -0.5))),
+    }[shape]
+    xs: Line = []
+    ys: Line = []
+    for row, column in cells:
+        for start, end in strokes:
+            xs += [column + start[0], column + end[0], None]
+            ys += [row + start[1], row + end[1], None]
+    return xs, ys
+
+
+def sentences(found: SpaceMap) -> list[list[str]]:
+    """Return for each cell [y, x] what it holds, in one sentence."""
+    x, y, codes, unit = found.x, found.y, region_codes(found), found.objective.unit
+    names = {int(code): region_name(int(code)) for code in np.unique(codes)}
+    across = [f"{x.label} {human(float(value), x.unit)}" for value in x.values]
+    down = [f"{y.label} {human(float(value), y.unit)}" for value in y.values]
+
+    def holds(code: int, value: float) -> str:
+        if code >= MISFIT:
+            return f"does not fit, {names[code]}"
+        return f"{human(value, unit)}, limited by {names[code]}"
+
+    return [
+        [
+            f"{across[column]}, {down[row]}:<br>{holds(code, value)}"
+            for column, (code, value) in enumerate(zip(line, values, strict=True))
+        ]
+        for row, (line, values) in enumerate(
+            zip(codes.tolist(), found.values.tolist(), strict=True)
+        )
+    ]
+
+
+def _add_values(figure: go.Figure, found: SpaceMap, codes: Codes) -> None:
+    values = np.where(codes < MISFIT, found.values, np.nan)
+    logs = np.log10(np.where(values > 0, values, np.nan))
+    known = logs[~np.isnan(logs)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    places = np.linspace(low, high, 5) if high > low else np.array([low])
+    figure.add_heatmap(
+        z=[[None if math.isnan(value) else value for value in row] for row in logs.tolist()],
+        zmin=low,
+        zmax=high if high > low else low + 1,
+        colorscale="Cividis",
+        # Bright is good, whichever way the objective runs.
+        reversescale=found.objective.minimised,
+        hoverongaps=True,
+        customdata=sentences(found),
+        hovertemplate="%{customdata}<extra></extra>",
+        colorbar={
+            "title": {"text": found.objective.unit, "side": "right"},
+            "tickvals": places.tolist(),
+            "ticktext": [significant(10**place) for place in places.tolist()],
+            "thickness": 14,
+        },
+        showscale=bool(known.size),
+    )
+
+
+def _add_hatching(figure: go.Figure, codes: Codes) -> None:
+    misfits = [int(code) for code in np.unique(codes) if code >= MISFIT]
+    for number, code in enumerate(misfits):
+        rows, columns = np.nonzero(codes == code)
+        cells = zip(rows.tolist(), columns.tolist(), strict=True)
+        xs, ys = hatching(cells, HATCHES[number % len(HATCHES)])
+        figure.add_scatter(
+            x=xs,
+            y=ys,
+            mode="lines",
+            name=f"does not fit: {region_name(code)} ({HATCHES[number % len(HATCHES)]})",
+            line={"color": GREY, "width": 1},
+            hoverinfo="skip",
+        )
+
+
+def _add_outlines(figure: go.Figure, codes: Codes) -> None:
+    xs, ys = outline(codes)
+    for colour, width in (("white", 4), ("black", 1.5)):
+        figure.add_scatter(
+            x=xs,
+            y=ys,
+            mode="lines",
+            line={"color": colour, "width": width},
+            hoverinfo="skip",
+            showlegend=False,
+        )
+
+
+def _add_names(figure: go.Figure, found: SpaceMap) -> None:
+    for region in regions(found):
+        if region.cells >= SMALLEST_NAMED * found.values.size:
+            figure.add_annotation(
+                x=region.at[0],
+                y=region.at[1],
+                text=region.name,
+                showarrow=False,
+                font={"size": 12, "color": "black"},
+                bgcolor="rgba(255,255,255,0.82)",
+                borderpad=2,
+            )
+
+
+def _add_present(figure: go.Figure, found: SpaceMap) -> None:
+    if found.x.now is None or found.y.now is None:
+        return
+    figure.add_scatter(
+        x=[found.x.now],
+        y=[found.y.now],
+        mode="markers",
+        name="the sliders",
+        marker={
+            "symbol": "star",
+            "size": 16,
+            "color": RED,
+            "line": {"width": 1.5, "color": "white"},
+        },
+        customdata=[sentences(found)[found.y.now][found.x.now]],
+        hovertemplate="the sliders: %{customdata}<extra></extra>",
+    )
+
+
+def _ticks(axis: MapAxis, most: int) -> dict[str, Sequence[object]]:
+    count = len(axis.values)
+    places = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
+    return {
+        "tickvals": places.tolist(),
+        "ticktext": [human(float(axis.values[place]), axis.unit) for place in places.tolist()],
+    }

@@ -1,0 +1,263 @@
+"""Page "What is the answer sensitive to?": sliders, a map, assumed constants, choices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pandas as pd
+import streamlit as st
+
+from explorer.config.scenario import Scenario
+from explorer.config.units import significant
+from explorer.plots.tornado import MOST_ROWS, percent, setting_text, tornado_figure, tornado_rows
+from explorer.search.certificate import Progress, Stopped
+from explorer.search.objectives import OBJECTIVES, Objective
+from explorer.search.sensitivity import (
+    Effect,
+    Outcome,
+    Sensitivity,
+    followed_sensitivity,
+    sensitivity,
+)
+from explorer.search.sliders import sliders
+from explorer.search.space import Space, default_space
+from explorer.serving.evaluate import evaluate
+from explorer.ui import (
+    asked,
+    background,
+    sensitivity_choices,
+    sensitivity_constants,
+    sensitivity_map,
+    state,
+)
+from explorer.ui.text import plain
+
+SECTION, FOLLOWED = "sensitivity:section", "followed"
+MOST_SLOPES = 20
+UNMOVED = 5e-4
+
+
+def page() -> None:
+    """Draw the section that is chosen, for this session's scenario."""
+    scenario = state.scenario()
+    st.header("What is the answer sensitive to?", anchor=False)
+    objective = asked.ask()
+    st.markdown(answer(scenario, objective))
+    chosen = st.segmented_control(
+        "Section",
+        list(SECTIONS),
+        default=next(iter(SECTIONS)),
+        key=SECTION,
+        required=True,
+        label_visibility="collapsed",
+        persist_state="session",
+    )
+    SECTIONS[str(chosen)](scenario, objective)
+
+
+def answer(scenario: Scenario, objective: Objective) -> str:
+    """Return what the most telling hardware number is worth, with the plan as it is and without."""
+    as_is = of_plan(scenario, objective)
+    if math.isnan(as_is.now):
+        fits = with_best_plan(scenario, objective, None)
+        if math.isnan(fits.now):
+            return "**Neither this plan nor any other fits this machine.**"
+        return (
+            "**This plan does not fit**, so that it has no answer to move; the best plan for these "
+            f"sliders reaches {significant(fits.now)} {objective.unit}."
+        )
+    best = _most_telling(as_is, objective)
+    if best is None:
+        return "**No single hardware number changes the answer of this plan.**"
+    effect, outcome = best
+    follows = with_best_plan(scenario, objective, effect.slider.path)
+    there = follows.effect(effect.slider.path)
+    name = "high" if outcome is effect.high else "low"
+    followed = math.nan if there is None else there.change(getattr(there, name))
+    gain = follows.now / as_is.now - 1
+    room = (
+        f" For the sliders as they stand, the best plan is worth **{percent(gain)}**."
+        if objective.gap(as_is.now, follows.now) > UNMOVED
+        else " This plan is the best for these sliders."
+    )
+    return (
+        f"{_moved(effect, outcome)} is worth **{percent(effect.change(outcome))}** "
+        f"{objective.label}; with the best plan before and after, **{percent(followed)}**.{room}"
+    )
+
+
+def _most_telling(as_is: Sensitivity, objective: Objective) -> tuple[Effect, Outcome] | None:
+    """Return the hardware slider and end that improve the answer most."""
+    found = [
+        (effect, outcome)
+        for effect in as_is.effects
+        if effect.slider.path.startswith("hardware.")
+        for outcome in (effect.low, effect.high)
+        if outcome is not None and objective.better(outcome.value, as_is.now)
+    ]
+    return max(found, key=lambda pair: abs(math.log1p(pair[0].change(pair[1]))), default=None)
+
+
+def _moved(effect: Effect, outcome: Outcome) -> str:
+    slider = effect.slider
+    label = plain(slider.label)
+    if label[1:2].islower():
+        label = label[0].lower() + label[1:]
+    now, then = slider.now, outcome.setting
+    numbers = isinstance(now, int | float) and isinstance(then, int | float)
+    if numbers and then == 2 * now:
+        return f"Doubling {label}"
+    if numbers and 2 * then == now:
+        return f"Halving {label}"
+    ends = f"{setting_text(now, slider.unit)} to {setting_text(then, slider.unit)}"
+    return f"Moving {label} from {ends}"
+
+
+def of_plan(scenario: Scenario, objective: Objective) -> Sensitivity:
+    """Return the effects on the plan as it is, kept for as long as the sliders stand as they do."""
+    return _of_plan(background.fingerprint_of(scenario), objective.name, scenario)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _of_plan(fingerprint: str, objective: str, _scenario: Scenario) -> Sensitivity:
+    return sensitivity(_scenario, OBJECTIVES[objective])
+
+
+def with_best_plan(scenario: Scenario, objective: Objective, path: str | None) -> Sensitivity:
+    """Return what one slider does when the plan follows; without a path, only the best plan."""
+    space = default_space(scenario)
+    return _with_best_plan(background.space_fingerprint(space), objective.name, path, space)
+
+
+@st.cache_data(max_entries=64, show_spinner="Looking for the best plan …")
+def _with_best_plan(
+    fingerprint: str, objective: str, path: str | None, _space: Space
+) -> Sensitivity:
+    moved = [slider for slider in sliders(_space.base) if slider.path == path]
+    return followed_sensitivity(_space, OBJECTIVES[objective], moved)
+
+
+def _sliders(scenario: Scenario, objective: Objective) -> None:
+    as_is = of_plan(scenario, objective)
+    fits = not math.isnan(as_is.now)
+    st.subheader("What are half and double of each slider worth?", anchor=False)
+    followed = background.offered(
+        FOLLOWED,
+        background.space_fingerprint(default_space(scenario), objective.name),
+        "Let the plan follow",
+        _prepare,
+        "optimisations",
+    )
+    if fits and followed is None:
+        st.caption(
+            "The bars are of the plan as it is. When the plan may follow, the best one is looked "
+            "for at each value: some 150 optimisations."
+        )
+    if not fits and followed is None:
+        state.says_that_it_does_not_fit(evaluate(scenario))
+        return
+    rows = tornado_rows(as_is if fits else None, followed)
+    if not rows:
+        st.info("No slider changes this answer.")
+        return
+    st.plotly_chart(
+        tornado_figure(rows),
+        key="tornado",
+        width="stretch",
+        alt="Change of the answer when each slider is halved or doubled",
+    )
+    more = len((followed or as_is).moving) - MOST_ROWS
+    st.caption(
+        "Below each name the two values it is moved to: half and double, or the stated range of an "
+        "assumed constant, within the slider's own range. Changes of the best plan are against the "
+        "best plan now. The sliders of the plan itself are left out: they are what a search "
+        f"chooses.{f' {more} more sliders have a smaller effect.' if more > 0 else ''}"
+    )
+    _slopes(as_is if fits else None, followed)
+
+
+def _prepare() -> background.Prepared:
+    objective = asked.asked()
+    space = default_space(state.scenario())
+
+    def work(progress: Progress, stopped: Stopped) -> Sensitivity:
+        return followed_sensitivity(space, objective, progress=progress, stopped=stopped)
+
+    return background.space_fingerprint(space, objective.name), work
+
+
+def _slopes(as_is: Sensitivity | None, followed: Sensitivity | None) -> None:
+    st.subheader("And one per cent of it?", anchor=False)
+    main = as_is if as_is is not None else followed
+    if main is None:
+        return
+    st.markdown(_slope_sentence(main))
+    st.table(slope_table(main, followed if as_is is not None else None), hide_index=True)
+    st.caption(
+        "Elasticity: per cent that the answer changes by for one per cent more of the slider "
+        "(central difference of 1 %, or of one where that is less), and towards less and more "
+        "alone. Where these differ, or nothing moves nearby but does further away, the answer is "
+        "a stair: whole rounds, whole pools, and blocks that just fit."
+    )
+
+
+def _slope_sentence(found: Sensitivity) -> str:
+    known = [effect for effect in found.effects if not math.isnan(effect.elasticity)]
+    steep = [effect for effect in known if abs(effect.elasticity) > UNMOVED]
+    if not steep:
+        return "One per cent of any slider changes nothing."
+    first = max(steep, key=lambda effect: abs(effect.elasticity))
+    stairs = sum(effect.stairs for effect in known)
+    return (
+        f"The steepest is **{plain(first.slider.label)}**: one per cent more of it changes the "
+        f"answer by {percent(first.elasticity / 100)}. {stairs} of {len(known)} sliders stand "
+        "beside a stair, so that their slope holds only here."
+    )
+
+
+def slope_table(found: Sensitivity, followed: Sensitivity | None) -> pd.DataFrame:
+    """Return the elasticities, the largest first; of the best plan too where there is one."""
+    known = [effect for effect in found.effects if _has_slope(effect, followed)]
+    known.sort(key=lambda effect: (-abs(effect.elasticity), not effect.stairs))
+    rows = []
+    for effect in known[:MOST_SLOPES]:
+        slider = effect.slider
+        row = {
+            "slider": plain(slider.label),
+            "now": setting_text(slider.now, slider.unit),
+            "source": slider.kind or "–",
+            "elasticity": _slope_text(effect.elasticity),
+            "to less": _slope_text(effect.elasticity_down),
+            "to more": _slope_text(effect.elasticity_up),
+            "stair": "●" if effect.stairs else "",
+        }
+        if followed is not None:
+            there = followed.effect(slider.path)
+            row["best plan"] = "–" if there is None else _slope_text(there.elasticity)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _has_slope(effect: Effect, followed: Sensitivity | None) -> bool:
+    """Return whether a slider's slope is worth a line: not zero in each, or beside a stair."""
+    there = None if followed is None else followed.effect(effect.slider.path)
+    slopes = [effect.elasticity_down, effect.elasticity_up]
+    if there is not None:
+        slopes.append(there.elasticity)
+    return effect.stairs or any(abs(slope) >= LEAST_SLOPE for slope in slopes)
+
+
+def _slope_text(value: float) -> str:
+    if math.isnan(value):
+        return "–"
+    return f"{value:+.2f}".replace("-", "−") if abs(value) >= LEAST_SLOPE else "0"
+
+
+LEAST_SLOPE = 5e-3
+SECTIONS: dict[str, Callable[[Scenario, Objective], None]] = {
+    "Sliders": _sliders,
+    "Map": sensitivity_map.section,
+    "Assumed constants": sensitivity_constants.section,
+    "Choices of the plan": sensitivity_choices.section,
+}

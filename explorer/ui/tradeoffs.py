@@ -1,0 +1,220 @@
+"""Page "What do I trade for what?": the plans that no other plan beats in every measure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from explorer.config.errors import InputError
+from explorer.config.scenario import Scenario
+from explorer.config.units import human, significant
+from explorer.plots.pareto import MOST_DRAWN, front_view, pareto_figure
+from explorer.search.certificate import Progress, Stopped
+from explorer.search.fitting import never_kept
+from explorer.search.genetic import approximate_front
+from explorer.search.measures import FEWEST, MEASURES, MOST, measures_named
+from explorer.search.pareto import LARGEST_ENUMERATED, ParetoFront, ParetoPoint, pareto_front
+from explorer.search.space import default_space
+from explorer.serving.evaluate import evaluate
+from explorer.serving.notes import plan_notes
+from explorer.ui import background, state
+from explorer.ui.plan_words import setting_names
+from explorer.ui.text import plain
+
+CHOSEN, SECTION, CHART, APPLIED = "tradeoff:measures", "pareto", "pareto_chart", "pareto:applied"
+DEFAULT = ("throughput", "tpot")
+TRIALS, SEED = 3000, 1
+WORTH_GIVING = 0.1
+"""Part of the first measure that the answer offers to give up."""
+
+MOST_ROWS = 40
+
+
+def page() -> None:
+    """Draw the page for this session's scenario."""
+    scenario = state.scenario()
+    st.header("What do I trade for what?", anchor=False)
+    names = st.multiselect(
+        "Measures to trade",
+        options=list(MEASURES),
+        default=list(DEFAULT),
+        format_func=lambda name: MEASURES[name].label.capitalize(),
+        max_selections=MOST,
+        key=CHOSEN,
+        persist_state="session",
+        help="The first runs up the picture, the second along, the third is its colour.",
+    )
+    if len(names) < FEWEST:
+        st.info(f"Choose at least {FEWEST} measures.")
+        return
+    try:
+        measures_named(names, scenario)
+        space = default_space(scenario)
+    except InputError as error:
+        st.info(plain(str(error)))
+        return
+    exact = space.size <= LARGEST_ENUMERATED
+    front = background.offered(
+        SECTION,
+        background.space_fingerprint(space, *names),
+        "Find the trade-offs",
+        _prepare,
+        "plans" if exact else "trials",
+    )
+    if front is None:
+        how = "compared" if exact else "too many to compare, so that NSGA-II tries some"
+        st.markdown(
+            f"All {space.size:,} plans for this machine and workload are {how}. What stays are "
+            "those that no other plan beats in all measures at once."
+        )
+        return
+    _result(scenario, front)
+
+
+def answer(front: ParetoFront) -> str:
+    """Return what the front offers, in two sentences."""
+    count = len(front.points)
+    lead = (
+        f"Of {front.feasible:,} feasible plans, **{human(float(count), 'plans')}** "
+        f"{'is' if count == 1 else 'are'} beaten by no other."
+    )
+    first, second = front.measures[:2]
+    top = front.best(0)
+    if count == 1:
+        return f"{lead} It is best in each: {_figures(front, top)}."
+    # A tenth less of what is to be large, a tenth more of what is to be small.
+    limit = top.figures[0] * (1 + first.sign * WORTH_GIVING)
+    near = [p for p in front.points if first.sign * p.figures[0] <= first.sign * limit]
+    other = min(near, key=lambda point: second.sign * point.figures[1])
+    best = f"The best {first.label} is **{human(top.figures[0], first.unit)}**, with a " + (
+        f"{second.label} of {human(top.figures[1], second.unit)}"
+    )
+    if other is top:
+        extreme = front.best(1)
+        return (
+            f"{lead} {best}; the best {second.label}, "
+            f"{human(extreme.figures[1], second.unit)}, leaves a {first.label} of "
+            f"**{human(extreme.figures[0], first.unit)}**."
+        )
+    given = abs(other.figures[0] / top.figures[0] - 1)
+    gained = abs(other.figures[1] / top.figures[1] - 1)
+    return (
+        f"{lead} {best}; giving up {significant(100 * given)} % of the first makes the second "
+        f"**{human(other.figures[1], second.unit)}**, {significant(100 * gained)} % better."
+    )
+
+
+def _prepare() -> background.Prepared:
+    names = list(st.session_state[CHOSEN])
+    scenario = state.scenario()
+    measures, space = measures_named(names, scenario), default_space(scenario)
+
+    def work(progress: Progress, stopped: Stopped) -> ParetoFront:
+        if space.size <= LARGEST_ENUMERATED:
+            return pareto_front(space, measures, progress, stopped)
+        return approximate_front(space, measures, TRIALS, SEED, progress=progress, stopped=stopped)
+
+    return background.space_fingerprint(space, *names), work
+
+
+def _result(scenario: Scenario, front: ParetoFront) -> None:
+    if not front.points:
+        broken = ", ".join(name.replace("_", " ") for name in never_kept(front.space))
+        why = f" No plan keeps: {broken}." if broken else ""
+        st.warning(f"No plan is feasible, so that there is nothing to trade.{why}")
+        return
+    st.markdown(answer(front))
+    if not front.exact:
+        st.warning(
+            "Approximate: NSGA-II tried some of the plans, and others may beat these.", icon="⚠"
+        )
+    now = _own_figures(scenario, front)
+    view = front_view(front, now)
+    event = st.plotly_chart(
+        pareto_figure(view),
+        key=CHART,
+        width="stretch",
+        on_select="rerun",
+        selection_mode="points",
+        alt="Plans that no other plan beats, by the measures chosen, and the sliders' plan",
+    )
+    _apply_picked(front, event)
+    hidden = (
+        f" {view.hidden} of them are not drawn (at most {MOST_DRAWN} are)." if view.hidden else ""
+    )
+    st.caption(
+        f"Click a point to put its plan on the sliders.{hidden} "
+        f"{front.looked_at:,} plans looked at in {human(front.seconds, 's')}."
+    )
+    for note in plan_notes(evaluate(front.scenario(front.points[0]))):
+        st.caption(f"Note on the first plan: {plain(note)}")
+    _choose(front)
+    _table(front)
+
+
+def _apply_picked(front: ParetoFront, event: Any) -> None:
+    """Put a newly clicked point on the sliders; a selection stays until another one is made."""
+    points = event["selection"]["points"] if event else []
+    places = [point["customdata"][0] for point in points if point.get("customdata")]
+    if not places:
+        st.session_state.pop(APPLIED, None)
+        return
+    place = int(places[0])
+    if st.session_state.get(APPLIED) == place or not 0 <= place < len(front.points):
+        return
+    st.session_state[APPLIED] = place
+    _apply(front, place)
+    st.rerun()
+
+
+def _apply(front: ParetoFront, place: int) -> None:
+    plan = front.scenario(front.points[place]).plan
+    state.apply({f"plan.{name}": getattr(plan, name) for name in type(plan).model_fields})
+
+
+def _choose(front: ParetoFront) -> None:
+    """Offer the same without a mouse."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        place = st.selectbox(
+            "Or choose one here",
+            options=range(len(front.points)),
+            format_func=lambda place: f"{place + 1}: {_figures(front, front.points[place])}",
+            key="pareto_choice",
+        )
+        clicked = st.button("Put this plan on the sliders", key="pareto_apply")
+    if clicked and place is not None:
+        _apply(front, int(place))
+        st.rerun()
+
+
+def _own_figures(scenario: Scenario, front: ParetoFront) -> list[float] | None:
+    evaluation = evaluate(scenario)
+    figures = [float(measure.of(evaluation)) for measure in front.measures]
+    return figures if bool(evaluation.feasible) else None
+
+
+def _figures(front: ParetoFront, point: ParetoPoint) -> str:
+    return ", ".join(
+        f"{measure.label} {human(value, measure.unit)}"
+        for measure, value in zip(front.measures, point.figures, strict=True)
+    )
+
+
+def _table(front: ParetoFront) -> None:
+    labels = setting_names(front.space)
+    rows = [
+        {
+            "": str(place + 1),
+            **{
+                measure.label: human(value, measure.unit)
+                for measure, value in zip(front.measures, point.figures, strict=True)
+            },
+            **dict(zip(labels, map(str, point.values), strict=True)),
+        }
+        for place, point in enumerate(front.points[:MOST_ROWS])
+    ]
+    st.table(pd.DataFrame(rows), hide_index=True)
+    if len(front.points) > MOST_ROWS:
+        st.caption(f"The first {MOST_ROWS} of {len(front.points):,}.")

@@ -1,0 +1,253 @@
+"""The pages Trade-offs and Sensitivity, and the interval on the Overview, without a browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.config.links import preset_scenario
+from explorer.config.units import human
+from explorer.search.best_plan import best_plan
+from explorer.search.objectives import THROUGHPUT
+from explorer.search.pareto import ParetoFront
+from explorer.search.robustness import interval
+from explorer.search.space import default_space
+from explorer.serving.evaluate import evaluate
+from tests.scenarios import ASCEND, MT3000, PRESETS
+
+SEVEN_B = "mt3000-llama2-7b"
+PATIENCE = 120
+
+
+def page_app(module: str) -> None:
+    # The function is run as a script of its own, so that its imports stand in it.
+    import importlib  # noqa: PLC0415
+
+    import streamlit as st  # noqa: PLC0415
+
+    from explorer.ui import state  # noqa: PLC0415
+
+    st.set_page_config(layout="wide")
+    state.start()
+    importlib.import_module(f"explorer.ui.{module}").page()
+    state.show_notices()
+
+
+def opened(module: str, preset: str, **parameters: str) -> AppTest:
+    app = AppTest.from_function(page_app, kwargs={"module": module}, default_timeout=PATIENCE)
+    app.query_params["preset"] = preset
+    for key, value in parameters.items():
+        app.query_params[key.replace("__", ".")] = value
+    app.run()
+    assert not app.exception
+    return app
+
+
+def text_of(app: AppTest) -> str:
+    parts = (*app.markdown, *app.caption, *app.info, *app.warning, *app.error)
+    return "\n".join(item.value for item in parts)
+
+
+def finished(app: AppTest, section: str, **changes: Any) -> AppTest:
+    """Press the button of a section and wait for its result."""
+    app.button(key=f"start:{section}").click().run()
+    _, task = app.session_state[f"task:{section}"]
+    assert task.wait(PATIENCE)
+    app.run()
+    assert not app.exception
+    assert task.status().state == "done", task.status().error
+    return app
+
+
+def front_of(app: AppTest) -> ParetoFront:
+    front: ParetoFront = app.session_state["task:pareto"][1].status().result
+    return front
+
+
+# Trade-offs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", [SEVEN_B, ASCEND])
+def test_the_trade_offs_are_found_and_a_click_puts_one_on_the_sliders(preset: str) -> None:
+    app = finished(opened("tradeoffs", preset), "pareto")
+    front = front_of(app)
+    text = text_of(app)
+    assert f"Of {front.feasible:,} feasible plans, **{len(front.points)} plans**" in text
+    assert human(front.points[0].figures[0], "tokens/s") in text
+    place = len(front.points) - 1
+    app.session_state["pareto_chart"] = {
+        "selection": {"points": [{"customdata": [place, ""]}], "point_indices": [place]}
+    }
+    app.run()
+    assert not app.exception
+    applied = app.session_state["scenario"]
+    assert applied.plan == front.scenario(front.points[place]).plan
+    assert float(evaluate(applied).objective("throughput")) == front.points[place].figures[0]
+    # The front belongs to the machine and the workload, not to the plan that stands on it.
+    assert front_of(app) is front
+    assert f"**{len(front.points)} plans**" in text_of(app)
+
+
+def test_a_selection_is_applied_once_and_again_after_it_was_cleared() -> None:
+    app = finished(opened("tradeoffs", SEVEN_B), "pareto")
+    front = front_of(app)
+    picked = {"selection": {"points": [{"customdata": [1, ""]}], "point_indices": [1]}}
+    app.session_state["pareto_chart"] = picked
+    app.run()
+    moved = app.session_state["scenario"].replacing({"plan.dp_prefill": 9})
+    app.session_state["scenario"] = moved
+    app.run()
+    assert app.session_state["scenario"] == moved
+    app.session_state["pareto_chart"] = {"selection": {"points": [], "point_indices": []}}
+    app.run()
+    app.session_state["pareto_chart"] = picked
+    app.run()
+    assert app.session_state["scenario"].plan == front.scenario(front.points[1]).plan
+
+
+def test_the_same_without_a_mouse_and_with_other_measures() -> None:
+    app = opened("tradeoffs", ASCEND)
+    app.multiselect(key="tradeoff:measures").set_value(["ttft", "throughput", "tpot"]).run()
+    finished(app, "pareto")
+    front = front_of(app)
+    assert [measure.name for measure in front.measures] == ["ttft", "throughput", "tpot"]
+    app.selectbox(key="pareto_choice").set_value(2).run()
+    app.button(key="pareto_apply").click().run()
+    assert not app.exception
+    assert app.session_state["scenario"].plan == front.scenario(front.points[2]).plan
+
+
+def test_sliders_that_moved_ask_for_a_new_front() -> None:
+    app = finished(opened("tradeoffs", ASCEND), "pareto")
+    moved = app.session_state["scenario"].replacing({"workload.prompt_tokens": 1024})
+    app.session_state["scenario"] = moved
+    app.run()
+    assert "The sliders have moved since the last result." in text_of(app)
+    assert "beaten by no other" not in text_of(app)
+    finished(app, "pareto")
+    assert "beaten by no other" in text_of(app)
+
+
+def test_too_few_measures_and_one_that_does_not_exist_are_told() -> None:
+    app = opened("tradeoffs", SEVEN_B, workload__output_tokens="1")
+    assert "no time per output token" in text_of(app)
+    app.multiselect(key="tradeoff:measures").set_value(["ttft"]).run()
+    assert "at least 2 measures" in text_of(app)
+    assert not app.exception
+
+
+def test_nothing_to_trade_says_which_limit_excludes_everything() -> None:
+    app = finished(opened("tradeoffs", SEVEN_B, limits__tpot_seconds="0.0001"), "pareto")
+    assert "No plan is feasible" in text_of(app)
+    assert "No plan keeps: tpot" in text_of(app)
+
+
+# Sensitivity ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_answer_comes_first_on_every_preset(preset: str) -> None:
+    app = opened("sensitivity", preset)
+    first = next(item.value for item in app.markdown)
+    assert "with the best plan before and after" in first
+    lead = "Halving" if preset == ASCEND else "Doubling memory bandwidth"
+    assert first.startswith(lead)
+
+
+def test_the_answer_is_what_single_evaluations_and_searches_say() -> None:
+    base = preset_scenario(MT3000)
+    path = "hardware.ddr_bandwidth_bytes_per_second"
+    twice = base.replacing({path: 60e9})
+    stays = float(evaluate(twice).objective("throughput") / evaluate(base).objective("throughput"))
+    best = [best_plan(default_space(one), THROUGHPUT).value for one in (base, twice)]
+    own = float(evaluate(base).objective("throughput"))
+    text = next(item.value for item in opened("sensitivity", MT3000).markdown)
+    for ratio in (stays, best[1] / best[0], best[0] / own):
+        assert f"+{100 * (ratio - 1):.1f} %" in text
+
+
+@pytest.mark.parametrize(("preset", "answer"), [(SEVEN_B, 1), (ASCEND, 0)])
+def test_each_section_opens_and_only_the_chosen_one_is_built(preset: str, answer: int) -> None:
+    app = opened("sensitivity", preset)
+    app.radio(key="sensitivity:objective").set_value(
+        ("throughput", "cluster_seconds_per_token")[answer]
+    ).run()
+    questions = {
+        "Sliders": "What are half and double of each slider worth?",
+        "Map": "Where does what limit?",
+        "Assumed constants": "What do the assumed constants leave open?",
+        "Choices of the plan": "Which choice of the plan matters?",
+    }
+    for section, question in questions.items():
+        app.button_group(key="sensitivity:section").set_value(section).run()
+        assert not app.exception
+        shown = {item.value for item in app.subheader}
+        assert question in shown
+        assert not shown & (set(questions.values()) - {question})
+
+
+def test_the_map_of_each_cell_importance_and_regret_come_from_the_background() -> None:
+    app = opened("sensitivity", ASCEND)
+    app.button_group(key="sensitivity:section").set_value("Map").run()
+    app.selectbox(key="map:x").set_value("plan.pp_decode").run()
+    app.selectbox(key="map:y").set_value("plan.tp_decode").run()
+    assert "What limits on this map" in text_of(app)
+    app.button_group(key="map:follows").set_value("the best plan in each cell").run()
+    assert "a search of its own" in text_of(app)
+    finished(app, "map")
+    assert "What limits on this map" in text_of(app)
+    app.button_group(key="sensitivity:section").set_value("Assumed constants").run()
+    finished(app, "regret")
+    assert "At **0 of 36** sets of constants this plan is the best" in text_of(app)
+    app.button_group(key="sensitivity:section").set_value("Choices of the plan").run()
+    finished(app, "importance")
+    assert "explains" in text_of(app)
+    assert "18,560 feasible plans" in text_of(app)
+
+
+def test_the_same_slider_twice_is_no_map() -> None:
+    app = opened("sensitivity", SEVEN_B)
+    app.button_group(key="sensitivity:section").set_value("Map").run()
+    app.selectbox(key="map:x").set_value("plan.pp_decode").run()
+    app.selectbox(key="map:y").set_value("plan.pp_decode").run()
+    assert "two different sliders" in text_of(app)
+
+
+def test_a_plan_that_does_not_fit_has_no_speed_but_the_rest_works() -> None:
+    app = opened("sensitivity", SEVEN_B, plan__micro_batch_decode="512")
+    text = text_of(app)
+    assert "**This plan does not fit**" in text
+    assert "the best plan for these sliders reaches" in text
+    assert "there is no speed to show" in text
+    app.button_group(key="sensitivity:section").set_value("Map").run()
+    assert "What limits on this map" in text_of(app)
+    app.button_group(key="sensitivity:section").set_value("Assumed constants").run()
+    assert "there is no speed to show" in text_of(app)
+    assert not app.exception
+
+
+def test_nothing_fits_at_all() -> None:
+    app = opened("sensitivity", SEVEN_B, limits__tpot_seconds="0.0001")
+    assert "Neither this plan nor any other fits" in text_of(app)
+    app.button_group(key="sensitivity:section").set_value("Map").run()
+    assert "Nothing on this map fits" in text_of(app)
+    app.button_group(key="sensitivity:section").set_value("Choices of the plan").run()
+    finished(app, "importance")
+    assert "No plan is feasible" in text_of(app)
+
+
+# Overview -------------------------------------------------------------------------------------
+
+
+def test_what_is_left_open_stands_beside_the_headline() -> None:
+    found = interval(preset_scenario(MT3000))
+    text = text_of(opened("explore", MT3000))
+    assert "**What is left open.**" in text
+    assert f"{human(found.low, 'tokens/s')} to {human(found.high, 'tokens/s')}" in text
+    assert "do not change the throughput" in text_of(opened("explore", ASCEND))
+    assert "at 27.2 % of the points tried this plan does not fit (prefill memory)" in text_of(
+        opened("explore", "mt3000-llama-30b")
+    )
+    assert "left open" not in text_of(opened("explore", MT3000, plan__pp_prefill="1"))
