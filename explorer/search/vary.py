@@ -12,7 +12,7 @@ import numpy as np
 from explorer.config.errors import InputError, Problem, refuse, shown
 from explorer.config.quantity import Knob, listed
 from explorer.config.scenario import Scenario, knob_at, legal_values, paths_of, unknown_field
-from explorer.search.space import Value, Values
+from explorer.search.space import Value, Values, powers_of_two
 
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,15}")
 REAL_NUMBER = re.compile(r"[+-]?([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})([eE][+-]?[0-9]{1,3})?")
@@ -40,8 +40,9 @@ def parse_vary(scenario: Scenario, text: str) -> tuple[str, Values]:
     """Return the path and the ascending values of a range ``path=lowest:highest[:step]``.
 
     Both ends belong to the range. Without a step, whole numbers advance by 1 and real ones take
-    nine points, evenly or geometrically as the knob's scale is. Of tensor-parallel degrees only
-    those that the model admits are kept.
+    nine points, evenly or geometrically as the knob's scale is. Where whole numbers would be more
+    than 10,000, as bytes of a memory are, they are the powers of two or nine geometric points too.
+    Of tensor-parallel degrees only those that the model admits are kept.
 
     Raises:
         InputError: names the path, the text and what would be accepted, for an unknown path, for
@@ -86,6 +87,8 @@ def _numbers(knob: Knob, given: str) -> tuple[Value, ...]:
 
 def _points(knob: Knob, given: str, lowest: Value, highest: Value, step: Value | None) -> Values:
     if knob.whole:
+        if step is None and highest - lowest >= MOST_POINTS:
+            return _spread(knob, int(lowest), int(highest))
         _check_count(knob, given, (highest - lowest) / (step or 1))
         return tuple(range(int(lowest), int(highest) + 1, int(step or 1)))
     if lowest == highest:
@@ -104,6 +107,16 @@ def _points(knob: Knob, given: str, lowest: Value, highest: Value, step: Value |
     if any(a >= b for a, b in pairwise(values)):
         raise refuse(knob.path, given, "its values cannot be told apart; expected a larger step")
     return tuple(values)
+
+
+def _spread(knob: Knob, lowest: int, highest: int) -> Values:
+    """Return both ends of a long range of whole numbers, and some between them."""
+    if knob.scale == "powers_of_two":
+        between = [power for power in powers_of_two(knob) if lowest < power < highest]
+    else:
+        spread = np.geomspace(max(lowest, 1), highest, POINTS_WITHOUT_STEP)
+        between = [round(float(point)) for point in spread[1:-1]]
+    return tuple(sorted({lowest, *between, highest}))
 
 
 def _tidy(value: float) -> float:
