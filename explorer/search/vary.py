@@ -73,6 +73,25 @@ def parse_vary(scenario: Scenario, text: str) -> tuple[str, Values]:
     return path, _legal(scenario, path, given, values)
 
 
+def default_range(scenario: Scenario, path: str) -> str:
+    """Return a range around a number's present value: half to twice, within the knob's bounds.
+
+    Raises:
+        InputError: when the path is no number, or has no value now.
+    """
+    knob, now = knob_at(scenario, path), scenario.value(path)
+    if knob is None or isinstance(now, bool) or not isinstance(now, int | float):
+        raise refuse(path, now, "has no number now; expected a range")
+    if legal_values(scenario, path) or path.startswith("plan."):
+        return f"{knob.minimum:g}:{knob.maximum:g}"
+    low, high = max(now / 2, knob.minimum), min(now * 2, knob.maximum)
+    if not knob.whole:
+        return f"{low:.12g}:{high:.12g}"
+    first, last = math.ceil(low), math.floor(high)
+    step = (last - first) // (POINTS_WITHOUT_STEP - 1)
+    return f"{first}:{last}:{step}" if 1 < step < MOST_POINTS else f"{first}:{last}"
+
+
 def _numbers(knob: Knob, given: str) -> tuple[Value, ...]:
     parts = [part.strip() for part in given.split(":")]
     pattern = WHOLE_NUMBER if knob.whole else REAL_NUMBER
