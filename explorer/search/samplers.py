@@ -127,7 +127,8 @@ def chosen_sampler(name: str, axes: Sequence[Axis], trials: int) -> Choice:
 
 def _automatic(combinations: int, trials: int) -> Choice:
     if combinations <= trials:
-        why = f"all {combinations:,} combinations can be tried"
+        count = f"all {combinations:,} combinations" if combinations > 1 else "the one combination"
+        why = f"{count} can be tried"
         return Choice(SAMPLERS["brute"], why)
     if trials > MOST_TPE_TRIALS:
         why = f"TPE's own time grows with the square of the trials, beyond {MOST_TPE_TRIALS:,}"

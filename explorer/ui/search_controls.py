@@ -247,13 +247,23 @@ def _seconds(space: Space) -> float:
     return float(known[1])
 
 
+def _whole(scenario: Scenario) -> Space:
+    """Return the space of a scenario's whole plan, made once: the page asks for it often."""
+    known = st.session_state.get("whole_space")
+    if known is None or known[0] != scenario:
+        known = (scenario, default_space(scenario))
+        st.session_state["whole_space"] = known
+    space: Space = known[1]
+    return space
+
+
 def _plan_paths(scenario: Scenario) -> list[str]:
-    return [axis.paths[0] for axis in default_space(scenario).axes]
+    return [axis.paths[0] for axis in _whole(scenario).axes]
 
 
 def _further_paths(scenario: Scenario) -> list[str]:
     """Return every slider that holds a number beside those of the plan's own axes."""
-    own = {path for axis in default_space(scenario).axes for path in axis.paths}
+    own = {path for axis in _whole(scenario).axes for path in axis.paths}
     hardware = [
         f"hardware.{name}"
         for name in scenario.chip_document().quantities
@@ -281,7 +291,7 @@ def _keep_known(scenario: Scenario) -> None:
 
 def _default(scenario: Scenario, path: str) -> str:
     """Return what an empty range means."""
-    axis = default_space(scenario).axis(path)
+    axis = _whole(scenario).axis(path)
     if axis is not None:
         return _listed(axis.values)
     try:
