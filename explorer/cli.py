@@ -182,7 +182,7 @@ def _open(options: argparse.Namespace) -> int:
     text: str = options.link
     if "preset=" in text or "?" in text:
         opened = open_link(text, DEFAULT_PRESET)
-        if any(problem.field == "preset" for problem in opened.problems):
+        if opened.meaningless:
             raise InputError(opened.problems)
         _print_export(opened.scenario, options.json)
         if opened.problems:

@@ -11,6 +11,7 @@ import numpy as np
 from explorer.chips.inputs import Inputs, Kinds, kinds_reader, read_numbers
 from explorer.chips.machine import Capacity, Link, Roof
 from explorer.chips.mt3000_numbers import Mt3000Numbers
+from explorer.chips.passes import Pass, PassTerms, layer_all_reduces, stage_hand_over
 from explorer.config.model import LayerKind
 from explorer.costs.arrays import ONE, ZERO, Array, Codes, scalar
 from explorer.costs.attention import (
@@ -19,7 +20,6 @@ from explorer.costs.attention import (
     decode_attention,
     smallest_blocks,
 )
-from explorer.costs.collective import all_reduce_rank_bytes, ring_all_reduce_seconds
 from explorer.costs.gemm import (
     GemmCluster,
     GemmTile,
@@ -32,8 +32,7 @@ from explorer.costs.launch import layer_launch_seconds, operator_launch_seconds
 from explorer.costs.memory import STORAGE_BYTES, kv_bytes_per_token_layer, kv_heads_per_rank
 from explorer.costs.partition import StageShare
 from explorer.costs.roofline import roofline_seconds
-from explorer.costs.terms import Bound, Stage, Term, code, fixed_term, merged
-from explorer.costs.transfer import message_seconds
+from explorer.costs.terms import Bound, Stage, Term, fixed_term
 
 FUSED_REGIONS = 5
 """Regions of Fig. 4: norm with Q/K/V and RoPE; attention; O with Add; norm with gate and up; down
@@ -41,34 +40,6 @@ with SiLU, Mul and Add."""
 SEPARATE_OPERATORS = 18
 """Norm, Q, K, V, RoPE, two Matmuls with Scale and Softmax between, O, Add, norm, gate, up, SiLU,
 Mul, down, Add: every operator of Fig. 4 on its own."""
-
-
-@dataclass(frozen=True)
-class Pass:
-    """What one micro-batch brings to a stage: requests, rows of activations, the group's split."""
-
-    requests: Array
-    rows: Array
-    tp: Array
-    pp: Array
-    decodes: bool
-
-
-@dataclass(frozen=True)
-class PassTerms:
-    """Terms of one micro-batch: a layer of each kind, the output head, and once a pass."""
-
-    layers: dict[LayerKind, list[Term]]
-    head: tuple[Term, ...]
-    once: tuple[Term, ...]
-
-    def of(self, share: StageShare) -> Stage:
-        """Return the pass through a stage that holds ``share``."""
-        terms = [
-            term.times(count) for kind, count in share.layers.items() for term in self.layers[kind]
-        ]
-        terms += [term.times(share.head) for term in self.head]
-        return Stage(merged([*terms, *self.once]))
 
 
 @dataclass(frozen=True)
@@ -194,16 +165,11 @@ class Mt3000:
 
     @cached_property
     def _prefill(self) -> PassTerms:
-        i = self.inputs
-        requests = i.micro_batch_prefill
-        rows = requests * i.prompt_tokens
-        return self._terms(Pass(requests, rows, i.tp_prefill, i.pp_prefill, False))
+        return self._terms(Pass.of_prefill(self.inputs))
 
     @cached_property
     def _decode(self) -> PassTerms:
-        i = self.inputs
-        requests = i.micro_batch_decode
-        return self._terms(Pass(requests, requests, i.tp_decode, i.pp_decode, True))
+        return self._terms(Pass.of_decode(self.inputs))
 
     def environment(self) -> dict[str, str]:
         """Return no variables: the paper publishes none of its runtime's."""
@@ -232,7 +198,10 @@ class Mt3000:
                 self._norm("final_norm", requests, model.norm_vectors_per_layer > 0),
                 self._gemm("output_head", requests, hidden, model.vocabulary_size, work.tp),
             ),
-            once=(self._hand_over(work), self._launch_term("pass_launch", ONE)),
+            once=(
+                stage_hand_over(self.link, self._payload_bytes(work), work.pp),
+                self._launch_term("pass_launch", ONE),
+            ),
         )
 
     def _layer(self, kind: LayerKind, work: Pass) -> list[Term]:
@@ -247,7 +216,7 @@ class Mt3000:
             self._gemm("gate_up_linear", rows, hidden, model.ffn_width, tp).times(ONE * gates),
             self._gemm("down_linear", rows, model.ffn_width, hidden, tp, split_inputs=True),
             self._unfused_operators(kind, work, gates),
-            self._all_reduces(work),
+            layer_all_reduces(self.link, self._payload_bytes(work), tp),
             fixed_term(
                 "layer_launch",
                 layer_launch_seconds(tp, self.numbers.hthreads_launch_seconds),
@@ -400,35 +369,9 @@ class Mt3000:
         bound = np.where(by_compute & (macs > 0), int(Bound.COMPUTE), memory_bound)
         return Term(name, seconds, seconds, bytes_moved, macs, bound, kinds)
 
-    def _all_reduces(self, work: Pass) -> Term:
-        """Return the two all-reduces of a layer (Eq. 19)."""
-        i, n = self.inputs, self.numbers
-        payload = work.rows * i.model.hidden_size * i.compute_bytes
-        seconds = 2 * ring_all_reduce_seconds(
-            payload, work.tp, n.mpi_latency_seconds, n.mpi_bandwidth_bytes_per_second
-        )
-        moved = 2 * all_reduce_rank_bytes(payload, work.tp)
-        return Term(
-            "all_reduce",
-            seconds,
-            seconds,
-            moved,
-            ZERO,
-            code(Bound.COLLECTIVE),
-            self.link.kinds,
-        )
-
-    def _hand_over(self, work: Pass) -> Term:
-        """Return sending the hidden state on to the next stage; nothing with one stage."""
-        i, n = self.inputs, self.numbers
-        several = np.where(work.pp > 1, ONE, ZERO)
-        payload = several * work.rows * i.model.hidden_size * i.compute_bytes
-        seconds = several * message_seconds(
-            payload, n.mpi_latency_seconds, n.mpi_bandwidth_bytes_per_second
-        )
-        return Term(
-            "stage_hand_over", seconds, seconds, payload, ZERO, code(Bound.LINK), self.link.kinds
-        )
+    def _payload_bytes(self, work: Pass) -> Array:
+        """Return the hidden state of a micro-batch, which all-reduces and hand-overs carry."""
+        return work.rows * self.inputs.model.hidden_size * self.inputs.compute_bytes
 
     def _peak_and_bandwidth(self) -> tuple[str, str]:
         precision = self.inputs.scenario.precision.compute

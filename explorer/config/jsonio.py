@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from explorer.config.errors import InputError, Problem, refuse, shown
+from explorer.config.migrations import migrated
 
 PRESETS = Path(__file__).resolve().parents[2] / "presets"
 LARGEST_DOCUMENT_BYTES = 4_000_000
@@ -63,11 +65,14 @@ def parse_json_object(content: str | bytes, name: str = "file") -> dict[str, Any
 
 
 def validated(value: object, document: type[AnyDocument], prefix: str = "") -> AnyDocument:
-    """Return ``value`` as a validated document.
+    """Return ``value`` as a validated document; one of an older version is brought forward.
 
     Raises:
-        InputError: names each wrong field by its dotted path.
+        InputError: names each wrong field by its dotted path; a newer version is refused as such.
     """
+    schema = schema_of(document)
+    if schema and isinstance(value, Mapping):
+        value = migrated(value, schema.partition("/")[0], prefix)
     try:
         return document.model_validate(value)
     except ValidationError as error:
@@ -81,6 +86,12 @@ def validated(value: object, document: type[AnyDocument], prefix: str = "") -> A
             for item in error.errors()
         ]
         raise InputError(problems) from None
+
+
+def schema_of(document: type[BaseModel]) -> str:
+    """Return the schema that a kind of document is of; empty for a part of another."""
+    field = document.model_fields.get("schema_")
+    return "" if field is None else str(get_args(field.annotation)[0])
 
 
 def _accepted(kind: str, message: str) -> str:

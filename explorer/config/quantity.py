@@ -19,14 +19,28 @@ Version = Annotated[int, Strict(), Field(ge=1, le=999_999)]
 MOST_VALUES_LISTED = 24
 
 
+JOINERS = "\u200c\u200d"
+"""Zero-width, but part of how Persian, Indic scripts and emoji are written."""
+UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode categories that show nothing, or that reorder or break what stands around them."""
+
+
 def plain_text(text: str) -> str:
-    """Return ``text``; raises ValueError where it holds control characters or lone surrogates."""
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
-        raise ValueError("expected text without control characters")
+    """Return ``text``; raises ValueError where a character of it cannot be seen.
+
+    Control characters, line breaks, lone surrogates, and those that turn the direction of writing
+    or take no room: a name must be what it looks like.
+    """
+    if any(unicodedata.category(sign) in UNSEEN and sign not in JOINERS for sign in text):
+        raise ValueError("expected text without control characters or invisible ones")
     return text
 
 
+LONGEST_NAME = 200
+LONGEST_TEXT = 4000
 Text = Annotated[str, AfterValidator(plain_text)]
+Name = Annotated[Text, Field(max_length=LONGEST_NAME)]
+Note = Annotated[Text, Field(max_length=LONGEST_TEXT)]
 
 
 class Document(BaseModel):
@@ -39,10 +53,10 @@ class Quantity(Document):
     """A constant of a chip or model preset: value, unit, source and kind."""
 
     value: Number
-    unit: str
-    source: str
+    unit: Name
+    source: Note
     kind: Kind
-    note: str = ""
+    note: Note = ""
 
 
 class Knob(Document):

@@ -116,7 +116,7 @@ def _pasted() -> None:
     except InputError as error:
         state.notice(error.problems, "The link was not opened")
         return
-    if any(problem.field == "preset" for problem in opened.problems):
+    if opened.meaningless:
         state.notice(opened.problems[:1], "The link was not opened")
         return
     st.session_state[state.PRESET] = opened.preset
