@@ -10,6 +10,7 @@ import numpy as np
 
 from explorer.chips.inputs import Inputs, Kinds, kinds_reader, read_numbers
 from explorer.chips.machine import Capacity, Link, Roof
+from explorer.chips.mt3000_deploy import deployment
 from explorer.chips.mt3000_numbers import Mt3000Numbers
 from explorer.chips.passes import Pass, PassTerms, layer_all_reduces, stage_hand_over
 from explorer.config.model import LayerKind
@@ -176,8 +177,19 @@ class Mt3000:
         return {}
 
     def deployment(self) -> dict[str, Any]:
-        """Return nothing: the paper gives no launch lines."""
-        return {}
+        """Return tile sizes and mechanisms by the paper's names, which has no launch lines.
+
+        Raises:
+            TypeError: when the scenario holds arrays.
+        """
+        return deployment(
+            self.inputs.scenario.kernel,
+            self.tile(self.cluster),
+            self.cluster,
+            self.attention_tiles,
+            self.inputs.prompt_tokens,
+            self.inputs.shared,
+        )
 
     def notes(self) -> tuple[str, ...]:
         """Return where a kernel is used outside what its constants were fitted to."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from explorer.config.errors import InputError
 from explorer.config.links import open_link
 from explorer.serving.export import export_document
-from explorer.ui import state
+from explorer.ui import deploy, state
 from explorer.ui.text import plain
 
 LARGEST_UPLOAD_MB = 4
@@ -63,27 +61,7 @@ def _export() -> None:
         "Scenario, results, preset versions, sources of every number, and what to set on the "
         "real engine. `python -m explorer evaluate FILE` prints the same numbers."
     )
-    st.markdown("**What to set on the engine**")
-    st.table(_deploy_table(document["deploy"]), hide_index=True)
-    commands = [*document["deploy"].get("prepare", ()), *document["deploy"].get("launch", ())]
-    if commands:
-        st.markdown("**How to start it, a line for each rank**")
-        st.code("\n".join(commands), language=None, wrap_lines=True)
-
-
-def _deploy_table(deploy: dict[str, Any]) -> pd.DataFrame:
-    rows = [
-        (f"{pool}: {name.replace('_', ' ')}", str(value))
-        for pool in ("prefill", "decode")
-        for name, value in deploy[pool].items()
-    ]
-    rows += [(name.replace("_", " "), str(deploy[name])) for name in ("buffer_clusters", "pools")]
-    rows += [(f"environment: {name}", value) for name, value in deploy["environment"].items()]
-    rows += [
-        (f"slice rule: {name.replace('_', ' ')}", str(value))
-        for name, value in deploy.get("slice_rule", {}).items()
-    ]
-    return pd.DataFrame(rows, columns=["setting", "value"])
+    deploy.section(document["deploy"])
 
 
 def _open() -> None:
