@@ -8,9 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from explorer import fidelity_command, search_command, slices_command
+from explorer import fidelity_command, schema_command, search_command, slices_command
+from explorer.chips.registry import check_numbers
+from explorer.config.chip import Chip
 from explorer.config.errors import InputError, printable
-from explorer.config.files import scenario_from
+from explorer.config.files import chip_from, scenario_from
 from explorer.config.links import apply_texts, link_query, open_link, split_assignments
 from explorer.config.presets import scenario_presets
 from explorer.config.scenario import Scenario
@@ -47,8 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def chosen_scenario(options: argparse.Namespace) -> Scenario:
-    """Return the scenario that ``SOURCE`` and ``--set`` name; raises InputError."""
+    """Return the scenario that ``SOURCE``, ``--chip`` and ``--set`` name; raises InputError."""
     scenario = scenario_from(options.source)
+    if options.chip is not None:
+        chip = chip_from(options.chip)
+        if isinstance(chip, Chip):
+            check_numbers(chip)
+        scenario = scenario.with_chip(chip)
     changed, problems = apply_texts(scenario, split_assignments(options.set))
     if problems:
         raise InputError(problems)
@@ -98,6 +105,10 @@ def _parser() -> Parser:
     opened.add_argument("link", metavar="LINK", help="a share link, its query, or a file")
     opened.add_argument("--json", action="store_true", help="print one JSON document")
     opened.set_defaults(command=_open)
+
+    schema = commands.add_parser("schema", help="print the JSON Schema of a document")
+    schema_command.add_options(schema)
+    schema.set_defaults(command=_schema)
     return parser
 
 
@@ -109,7 +120,13 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATH=VALUE",
-        help="change one field, such as plan.tp_decode=4; may be repeated",
+        help="change one field, such as plan.tp_decode=4, or take back a number of the chip with "
+        "hardware.memory_bytes=default; may be repeated",
+    )
+    parser.add_argument(
+        "--chip",
+        metavar="ID|FILE",
+        help="another chip: a preset, or a file of one's own; numbers set on the present one go",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -154,6 +171,11 @@ def _slices(options: argparse.Namespace) -> int:
 def _fidelity(options: argparse.Namespace) -> int:
     document, text = fidelity_command.run(options)
     return _print_result(document, text, options.json)
+
+
+def _schema(options: argparse.Namespace) -> int:
+    print_json(schema_command.run(options))
+    return 0
 
 
 def _link(options: argparse.Namespace) -> int:

@@ -14,7 +14,9 @@ from explorer.config.scenario import Scenario
 
 MT3000 = "mt3000-llama2-13b"
 ASCEND = "ascend910a-qwen3.8-27b"
+GENERIC = "a100-llama2-70b"
 PRESETS = (
+    "a100-llama2-70b",
     "ascend910a-qwen3.8-27b",
     "mt3000-llama-30b",
     "mt3000-llama2-13b",

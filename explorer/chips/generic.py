@@ -202,18 +202,25 @@ class Generic:
         )
 
     def _scores(self, work: Pass, heads: Array) -> Term:
-        """Return attention itself: scores stay on chip, K and V are read once a request."""
+        """Return attention itself: scores stay on chip, K and V are read once a request.
+
+        In prefill as they were just computed, in decode as the cache stores them.
+        """
         i, head_dim = self.inputs, scalar(self.inputs.model.head_dim)
-        kv_bytes = kv_bytes_per_token_layer(i.model, work.tp, i.kv_bytes)
         if work.decodes:
-            context = i.mean_context_tokens
             cost = decode_attention(
-                work.requests, context, heads, kv_bytes, head_dim, scalar(i.compute_bytes)
+                work.requests,
+                i.mean_context_tokens,
+                heads,
+                kv_bytes_per_token_layer(i.model, work.tp, i.kv_bytes),
+                head_dim,
+                scalar(i.compute_bytes),
             )
             macs, moved = cost.macs, cost.bytes
         else:
             macs = full_attention_macs(work.requests, i.prompt_tokens, heads, head_dim)
-            moved = work.rows * (2 * heads * head_dim * i.compute_bytes + kv_bytes)
+            width = 2 * (heads + kv_heads_per_rank(i.model, work.tp)) * head_dim
+            moved = work.rows * width * i.compute_bytes
         return self._operator("attention", macs, moved, code(Bound.KV_CACHE))
 
     def _recurrence(self, work: Pass) -> tuple[Term, ...]:

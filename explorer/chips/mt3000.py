@@ -228,7 +228,7 @@ class Mt3000:
             self._gemm("gate_up_linear", rows, hidden, model.ffn_width, tp).times(ONE * gates),
             self._gemm("down_linear", rows, model.ffn_width, hidden, tp, split_inputs=True),
             self._unfused_operators(kind, work, gates),
-            layer_all_reduces(self.link, self._payload_bytes(work), tp),
+            self._all_reduces(work),
             fixed_term(
                 "layer_launch",
                 layer_launch_seconds(tp, self.numbers.hthreads_launch_seconds),
@@ -380,6 +380,10 @@ class Mt3000:
         by_compute = macs / peak >= bytes_moved / bandwidth
         bound = np.where(by_compute & (macs > 0), int(Bound.COMPUTE), memory_bound)
         return Term(name, seconds, seconds, bytes_moved, macs, bound, kinds)
+
+    def _all_reduces(self, work: Pass) -> Term:
+        """Return the two all-reduces of a layer (Eq. 19)."""
+        return layer_all_reduces(self.link, self._payload_bytes(work), work.tp)
 
     def _payload_bytes(self, work: Pass) -> Array:
         """Return the hidden state of a micro-batch, which all-reduces and hand-overs carry."""

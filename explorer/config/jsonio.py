@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from explorer.config.errors import InputError, Problem, refuse, shown
 from explorer.config.migrations import migrated
 
 PRESETS = Path(__file__).resolve().parents[2] / "presets"
 LARGEST_DOCUMENT_BYTES = 4_000_000
+NUMBER_TYPES = ("int", "float")
+"""What pydantic adds to the path of a number that may be whole or not."""
 AnyDocument = TypeVar("AnyDocument", bound=BaseModel)
 
 
@@ -76,16 +79,21 @@ def validated(value: object, document: type[AnyDocument], prefix: str = "") -> A
     try:
         return document.model_validate(value)
     except ValidationError as error:
-        outer = [prefix] if prefix else []
-        problems = [
-            Problem(
-                ".".join([*outer, *(shown(str(part)) for part in item["loc"])]),
-                "" if item["type"] in ("missing", "extra_forbidden") else shown(item["input"]),
-                _accepted(item["type"], item["msg"]),
-            )
-            for item in error.errors()
-        ]
-        raise InputError(problems) from None
+        problems: dict[str, Problem] = {}
+        for item in error.errors():
+            problem = _problem(item, prefix)
+            # A field that takes one of two types has a problem with each: the last one is told.
+            problems[problem.field] = problem
+        raise InputError(problems.values()) from None
+
+
+def _problem(item: ErrorDetails, prefix: str) -> Problem:
+    place = [shown(str(part)) for part in item["loc"] if part not in NUMBER_TYPES]
+    return Problem(
+        ".".join([prefix, *place] if prefix else place),
+        "" if item["type"] in ("missing", "extra_forbidden") else shown(item["input"]),
+        _accepted(item["type"], item["msg"]),
+    )
 
 
 def schema_of(document: type[BaseModel]) -> str:

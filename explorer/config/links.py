@@ -10,6 +10,7 @@ from explorer.config.chip import Chip
 from explorer.config.errors import InputError, Problem, refuse, shown
 from explorer.config.migrations import migrated
 from explorer.config.model import ModelDocument
+from explorer.config.numbers import plain_number
 from explorer.config.presets import load_scenario_preset, preset_path
 from explorer.config.scenario import (
     OPTIONAL_PATHS,
@@ -197,12 +198,8 @@ def _parsed(scenario: Scenario, path: str, text: str) -> object:
         return text
     if text == UNBOUNDED and path in OPTIONAL_PATHS:
         return None
-    # int() and float() alone would read "1_000", " 7 " and Arabic digits; a link holds plain ones.
-    plain = text.isascii() and not any(sign == "_" or sign.isspace() for sign in text)
     try:
-        if not plain:
-            raise ValueError
-        return int(text) if knob.whole else float(text)
+        return plain_number(text, knob.whole)
     except ValueError:
         raise refuse(path, text, knob.accepted()) from None
 

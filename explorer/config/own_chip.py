@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
 from explorer.config.chip import Chip, ChipQuantity, QuantityName
 from explorer.config.errors import InputError, Problem, refuse, shown
 from explorer.config.jsonio import validated
+from explorer.config.numbers import number_text, plain_number
 from explorer.config.presets import load_chip, versions_of
 from explorer.config.quantity import Document, Kind, Name, Note, Number, Version
 
@@ -54,6 +55,54 @@ class ChipChanges(Document):
             QuantityChange, BeforeValidator(_change, json_schema_input_type=Number | QuantityChange)
         ],
     ]
+
+
+class Row(NamedTuple):
+    """One number of a chip as a person sees and edits it."""
+
+    value: str
+    kind: str
+    source: str
+
+
+def rows_of(chip: Chip) -> dict[str, Row]:
+    """Return the numbers of a chip by name, for editing; every digit is kept."""
+    return {
+        name: Row(number_text(quantity.value), quantity.kind, quantity.source)
+        for name, quantity in chip.quantities.items()
+    }
+
+
+def changes_in(base: Chip, rows: Mapping[str, Row]) -> dict[str, QuantityChange]:
+    """Return what edited rows change of a chip.
+
+    Raises:
+        InputError: names each number whose text is none, and each source that is no plain text.
+    """
+    problems: list[Problem] = []
+    changes: dict[str, QuantityChange] = {}
+    for name, before in rows_of(base).items():
+        row = rows.get(name, before)
+        if row == before:
+            continue
+        knob = base.knob(name)
+        try:
+            value = plain_number(row.value.strip(), knob.whole)
+        except ValueError:
+            problems.append(Problem(knob.label, shown(row.value), knob.accepted()))
+            continue
+        given = {
+            "value": value,
+            "kind": row.kind if row.kind != before.kind else None,
+            "source": row.source.strip() if row.source != before.source else None,
+        }
+        try:
+            changes[name] = validated(given, QuantityChange, knob.label)
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return changes
 
 
 def parse_chip(value: object, prefix: str = "") -> Chip:
@@ -154,4 +203,11 @@ def _problem(base: Chip, name: str, change: QuantityChange, path: str) -> Proble
     unit = base.quantities[name].unit
     if change.unit not in (None, unit):
         return Problem(f"{path}.unit", shown(change.unit), f'expected "{unit}"')
-    return None
+    if change.value is None or change.minimum is not None or change.maximum is not None:
+        return None
+    knob = base.knob(name)
+    problem = knob.problem(change.value)
+    if problem is None:
+        return None
+    further = "; a file may give a minimum or a maximum of its own"
+    return Problem(path, problem.value, problem.accepted + further)

@@ -63,7 +63,7 @@ def _flat(where: str, values: Mapping[str, Any], as_is: bool = False) -> Iterato
         if isinstance(value, Mapping):
             yield from _flat(label, value)
         elif isinstance(value, str):
-            yield label, value.replace("_", " ")
+            yield label, value if as_is else value.replace("_", " ")
         else:
             yield label, human(float(value), UNITS.get(name, ""))
 

@@ -19,6 +19,12 @@ MAIN_HARDWARE = {
         "link_bandwidth_bytes_per_second",
         "collective_fixed_seconds",
     ),
+    "generic": (
+        "peak_macs_per_second_fp16",
+        "peak_macs_per_second_fp32",
+        "memory_bandwidth_bytes_per_second",
+        "link_bandwidth_bytes_per_second",
+    ),
 }
 WORKLOAD = ("prompt_tokens", "output_tokens", "max_context_tokens", "clusters_total")
 PREFILL = ("tp_prefill", "pp_prefill", "dp_prefill", "micro_batch_prefill")
