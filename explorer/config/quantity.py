@@ -21,6 +21,7 @@ MOST_VALUES_LISTED = 24
 
 JOINERS = "\u200c\u200d"
 """Zero-width, but part of how Persian, Indic scripts and emoji are written."""
+FORMULA_STARTS = ("=", "+", "-", "@")
 UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories that show nothing, or that reorder or break what stands around them."""
 
@@ -36,11 +37,18 @@ def plain_text(text: str) -> str:
     return text
 
 
+def no_formula(text: str) -> str:
+    """Return ``text``; raises ValueError where a spreadsheet would calculate with it."""
+    if text.startswith(FORMULA_STARTS):
+        raise ValueError("begins like a spreadsheet formula; expected plain text")
+    return text
+
+
 LONGEST_NAME = 200
 LONGEST_TEXT = 4000
 Text = Annotated[str, AfterValidator(plain_text)]
-Name = Annotated[Text, Field(max_length=LONGEST_NAME)]
-Note = Annotated[Text, Field(max_length=LONGEST_TEXT)]
+Name = Annotated[Text, Field(max_length=LONGEST_NAME), AfterValidator(no_formula)]
+Note = Annotated[Text, Field(max_length=LONGEST_TEXT), AfterValidator(no_formula)]
 
 
 class Document(BaseModel):
