@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, NamedTuple
@@ -89,6 +90,8 @@ def changes_in(base: Chip, rows: Mapping[str, Row]) -> dict[str, QuantityChange]
         try:
             value = plain_number(row.value.strip(), knob.whole)
         except ValueError:
+            value = math.nan
+        if knob.problem(value) is not None:
             problems.append(Problem(knob.label, shown(row.value), knob.accepted()))
             continue
         given = {
