@@ -42,8 +42,9 @@ def json_schema(name: str) -> dict[str, Any]:
     if name not in DOCUMENTS:
         raise refuse("schema", name, f"expected {', '.join(DOCUMENTS)}")
     document = DOCUMENTS[name]
-    schema = TypeAdapter(document).json_schema()
-    changes = TypeAdapter(ChipChanges).json_schema()
+    schema, changes = (
+        _untitled(TypeAdapter(kind).json_schema()) for kind in (document, ChipChanges)
+    )
     parts = {**schema.pop("$defs", {})}
     if document is Chip:
         parts["Chip"], schema = schema, {"$ref": "#/$defs/Chip"}
@@ -56,6 +57,17 @@ def json_schema(name: str) -> dict[str, Any]:
         **schema,
         **({"$defs": parts} if parts else {}),
     }
+
+
+def _untitled(schema: Any) -> Any:
+    """Return a schema without the titles that only repeat the names of its fields."""
+    if isinstance(schema, dict):
+        return {
+            key: _untitled(value)
+            for key, value in schema.items()
+            if not (key == "title" and isinstance(value, str))
+        }
+    return [_untitled(item) for item in schema] if isinstance(schema, list) else schema
 
 
 def schema_path(name: str) -> Path:
