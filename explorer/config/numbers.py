@@ -40,9 +40,9 @@ def number_text(value: float) -> str:
     """Return the shortest text that ``plain_number`` reads as exactly this number."""
     if isinstance(value, int):
         return str(value)
-    digits = repr(value)
+    plain = repr(value).removesuffix(".0")
     if value == 0 or SMALLEST_PLAIN <= abs(value) < LARGEST_PLAIN:
-        return digits.removesuffix(".0")
+        return plain
     written = (f"{value:.{places}e}" for places in range(MOST_PLACES + 1))
     mantissa, _, exponent = next(text for text in written if float(text) == value).partition("e")
-    return f"{mantissa}e{int(exponent)}"
+    return min(plain, f"{mantissa}e{int(exponent)}", key=len)
