@@ -6,7 +6,7 @@ from pathlib import Path
 
 from explorer.config.chip import Chip
 from explorer.config.errors import refuse
-from explorer.config.jsonio import LARGEST_DOCUMENT_BYTES, parse_json_object
+from explorer.config.jsonio import parse_json_object, read_bounded
 from explorer.config.links import preset_scenario
 from explorer.config.migrations import migrated, newest
 from explorer.config.own_chip import check_own_id, parse_chip
@@ -43,8 +43,7 @@ def scenario_from(reference: str) -> Scenario:
     """
     if _means_preset(reference, "scenarios"):
         return preset_scenario(reference)
-    content, name = _read(reference)
-    return scenario_from_json(content, name)
+    return scenario_from_json(read_bounded(reference), Path(reference).name)
 
 
 def chip_from_json(content: str | bytes, name: str = "file") -> Chip:
@@ -71,30 +70,19 @@ def chip_from(reference: str) -> Chip | str:
     if _means_preset(reference, "chips"):
         chip = load_chip(reference)
         return f"{chip.id}@{chip.version}"
-    content, name = _read(reference)
-    return chip_from_json(content, name)
+    return chip_from_json(read_bounded(reference), Path(reference).name)
 
 
 def _means_preset(reference: str, folder: str) -> bool:
     """Return whether a reference is a preset's, or looks so little like a path that it should."""
     if is_preset_reference(reference, folder):
         return True
-    return not ("/" in reference or reference.endswith(".json") or _is_file(Path(reference)))
+    return not ("/" in reference or reference.endswith(".json") or is_file(reference))
 
 
-def _read(reference: str) -> tuple[bytes, str]:
-    """Return the content of a file, no more of it than is accepted, and its name."""
-    path = Path(reference)
+def is_file(reference: str) -> bool:
+    """Return whether a text is the path of a file."""
     try:
-        with path.open("rb") as file:
-            return file.read(LARGEST_DOCUMENT_BYTES + 1), path.name
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a usable path"
-        raise refuse("file", reference, f"cannot be read: {reason}") from None
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
+        return Path(reference).is_file()
     except (OSError, ValueError):
         return False

@@ -19,22 +19,22 @@ Version = Annotated[int, Strict(), Field(ge=1, le=999_999)]
 MOST_VALUES_LISTED = 24
 
 
-JOINERS = "\u200c\u200d"
-"""Zero-width, but part of how Persian, Indic scripts and emoji are written."""
-FORMULA_STARTS = ("=", "+", "-", "@")
-UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode categories that show nothing, or that reorder or break what stands around them."""
+UNSEEN = ("Cc", "Cs", "Cf", "Zl", "Zp")
+"""Controls, lone surrogates, marks of direction or of no width, and separators of lines."""
 
 
 def plain_text(text: str) -> str:
-    """Return ``text``; raises ValueError where a character of it cannot be seen.
+    """Return ``text``; raises ValueError where it holds characters that nobody sees.
 
-    Control characters, line breaks, lone surrogates, and those that turn the direction of writing
-    or take no room: a name must be what it looks like.
+    Two names that look alike must be alike, and none may turn the text around it.
     """
-    if any(unicodedata.category(sign) in UNSEEN and sign not in JOINERS for sign in text):
+    if any(unicodedata.category(character) in UNSEEN for character in text):
         raise ValueError("expected text without control characters or invisible ones")
     return text
+
+
+Text = Annotated[str, AfterValidator(plain_text)]
+FORMULA_STARTS = ("=", "+", "-", "@")
 
 
 def no_formula(text: str) -> str:
@@ -46,7 +46,6 @@ def no_formula(text: str) -> str:
 
 LONGEST_NAME = 200
 LONGEST_TEXT = 4000
-Text = Annotated[str, AfterValidator(plain_text)]
 Name = Annotated[Text, Field(max_length=LONGEST_NAME), AfterValidator(no_formula)]
 Note = Annotated[Text, Field(max_length=LONGEST_TEXT), AfterValidator(no_formula)]
 

@@ -1,4 +1,4 @@
-"""Page "Bring your own": what of mine can take the place of a preset, one kind at a time."""
+"""Page "Bring your own": what a person brings in place of the presets, one kind at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def page() -> None:
     if WIDGET not in st.session_state:
         st.session_state[WIDGET] = st.session_state.get(CHOSEN, next(iter(SECTIONS)))
     chosen = st.segmented_control(
-        "What is yours",
+        "What to bring",
         options=list(SECTIONS),
         key=WIDGET,
         required=True,
