@@ -11,7 +11,7 @@ from explorer.config.scenario import Scenario
 from explorer.serving.export import export_document
 from explorer.ui import deploy
 from tests.scenarios import ASCEND, GENERIC, MT3000, scenario
-from tests.test_app_pages import metrics, notices, opened, throughput, to_page
+from tests.test_app_pages import metrics, notices, opened, throughput, to_page, unfold
 
 REFERENCE = f"{GENERIC}@1"
 
@@ -55,7 +55,9 @@ def test_the_overview_has_every_chart_but_the_slices() -> None:
 
 
 def test_sliders_are_the_chips_own_numbers() -> None:
-    app = at("")
+    app = unfold(at(""), "hardware", "precision")
+    assert not app.exception
+    assert "open:mechanisms" not in app.session_state
     path = "hardware.memory_bandwidth_bytes_per_second"
     app.select_slider(key=f"knob:{path}").set_value(4e12).run()
     assert metrics(app)["Throughput"] == throughput(REFERENCE, {path: 4e12})

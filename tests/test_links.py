@@ -20,7 +20,6 @@ from explorer.config.links import (
     preset_scenario,
     split_assignments,
 )
-from explorer.config.presets import load_scenario_preset
 from explorer.config.scenario import (
     OPTIONAL_PATHS,
     WORD_FIELDS,
@@ -137,11 +136,9 @@ def test_a_link_from_another_chips_preset_carries_chip_and_model_with_their_vers
 @pytest.fixture
 def preset_with_overrides(monkeypatch):
     """A preset that sets numbers of the chip itself, as none that ships does yet."""
-    preset = load_scenario_preset(MT3000)
-    hardware = {"sm_bytes": 131072, "memory_bytes": 25e9}
-    changed = preset.model_copy(update={"scenario": {**preset.scenario, "hardware": hardware}})
-    monkeypatch.setattr("explorer.config.links.load_scenario_preset", lambda _reference: changed)
-    return preset_scenario(MT3000)
+    base = scenario(MT3000, hardware__sm_bytes=131072, hardware__memory_bytes=25e9)
+    monkeypatch.setattr("explorer.config.links.preset_scenario", lambda _reference: base)
+    return base
 
 
 def test_a_link_takes_back_a_number_that_its_preset_sets(preset_with_overrides):
