@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from explorer.config.own_chip import NO_SOURCE, Row, rows_of
 from explorer.config.presets import load_chip, versions_of
 from explorer.config.units import significant
 from explorer.serving.evaluate import evaluate
+from explorer.ui.own_chip import EXAMPLE
 from explorer.ui.own_chip_draft import (
     PRESENT,
     begun,
@@ -110,6 +112,41 @@ def test_ids_are_plain_and_no_presets(name: str, expected: str) -> None:
 
 
 # The page
+
+
+ZERO_BANDWIDTH = {**FILE, "quantities": {BANDWIDTH: {"value": 9e10, "minimum": 0}}}
+
+
+def test_a_chip_that_no_model_can_read_is_refused_wherever_it_comes_in() -> None:
+    """In a scenario's file, and from a slider whose own range begins at zero."""
+    app = opened(preset="mt3000-llama2-13b@1")
+    before = app.session_state["scenario"]
+    document = scenario(MT3000).to_json()
+    document["chip"] = chip_from_json(json.dumps(FILE)).model_dump(mode="json", by_alias=True)
+    del document["chip"]["quantities"]["sm_bytes"]
+    to_page(app, "share")
+    app.file_uploader(key="upload").upload("s.json", json.dumps(document).encode()).run()
+    assert not app.exception
+    assert "also needs sm_bytes" in "\n".join(notices(app))
+    assert app.session_state["scenario"] == before
+    app.session_state["scenario"] = before.with_chip(chip_from_json(json.dumps(ZERO_BANDWIDTH)))
+    to_page(app, "")
+    app.select_slider(key=f"knob:hardware.{BANDWIDTH}").set_value(0.0).run()
+    assert not app.exception
+    assert "expected a number above 0" in "\n".join(notices(app))
+    app.text_input(key="exact").set_value(f"hardware.{BANDWIDTH}=0").run()
+    assert not app.exception
+    assert app.session_state["scenario"].hardware == {}
+
+
+def test_the_example_beside_the_box_and_in_the_readme_is_a_chip() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    block = readme[
+        readme.index('     "schema": "explorer.chip/1"') : readme.index("The page Bring")
+    ]
+    chip = chip_from_json("{" + block)
+    assert chip == chip_from_json(EXAMPLE)
+    assert chip.quantities["memory_bytes"].value == 4e10
 
 
 def test_the_section_tells_what_sliders_make_of_the_scenario() -> None:

@@ -208,12 +208,11 @@ def _exact_entered() -> None:
     if not text:
         return
     try:
-        texts = split_assignments(text.split("&"))
+        changed, problems = apply_texts(state.scenario(), split_assignments(text.split("&")))
+        state.replace(changed)
     except InputError as error:
         state.notice(error.problems, "Nothing was changed")
         return
-    changed, problems = apply_texts(state.scenario(), texts)
-    state.replace(changed)
     state.notice(problems, "Not set")
     if not problems:
         st.session_state["exact"] = ""
