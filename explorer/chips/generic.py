@@ -17,7 +17,7 @@ import numpy as np
 
 from explorer.chips.generic_numbers import ACHIEVABLE, FRACTIONS, GenericNumbers
 from explorer.chips.inputs import Inputs, Kinds, kinds_reader, read_numbers
-from explorer.chips.machine import Capacity, Link, Roof
+from explorer.chips.machine import Capacity, Limit, Link, Roof
 from explorer.chips.passes import Pass, PassTerms, layer_all_reduces, stage_hand_over
 from explorer.config.chip import peak_name
 from explorer.config.errors import refuse
@@ -147,6 +147,19 @@ class Generic:
         return (
             f"No measurement of the {chip.name} is behind these times: they are peaks and "
             "bandwidths of its document times assumed achievable fractions, which have sliders.",
+        )
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return nothing: the plan runs as asked."""
+        return ()
+
+    def limits(self) -> tuple[Limit, ...]:
+        """Return that messages come out of memory, and that no more than all is achieved."""
+        n = self.numbers
+        memory = n.memory_bandwidth_bytes_per_second
+        return (
+            Limit(LINK, memory, "memory bandwidth", most=True),
+            *(Limit(name, ONE, "all of it", most=True) for name in FRACTIONS),
         )
 
     @cached_property

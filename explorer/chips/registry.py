@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from explorer.chips.ascend910a import Ascend910a
@@ -20,16 +20,21 @@ from explorer.config.errors import InputError, Problem
 
 @dataclass(frozen=True)
 class Family:
-    """The cost model of a family, the numbers it needs, and those it can do without."""
+    """The cost model of a family, its numbers, and the peaks of which it needs one."""
 
     machine: Callable[[Inputs], Machine]
     numbers: type[Any]
-    optional: tuple[str, ...] = ()
+    peaks: tuple[str, ...] = ()
 
     @property
     def needed(self) -> tuple[str, ...]:
         """Names of the numbers that every chip of the family has."""
-        return tuple(field.name for field in fields(self.numbers))
+        return tuple(field.name for field in fields(self.numbers) if field.default is MISSING)
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Names of all numbers that the model reads."""
+        return (*(field.name for field in fields(self.numbers)), *self.peaks)
 
 
 FAMILIES = {
@@ -51,15 +56,14 @@ def check_numbers(chip: Chip) -> None:
         InputError: names every such number.
     """
     family = FAMILIES[chip.family]
-    known = (*family.needed, *family.optional)
     problems = [
         Problem(f"chip.quantities.{name}", "", f"the {chip.family} model reads no such number")
         for name in chip.quantities
-        if name not in known
+        if name not in family.known
     ]
     missing = [name for name in family.needed if name not in chip.quantities]
-    if family.optional and not set(family.optional) & set(chip.quantities):
-        missing.append(" or ".join(family.optional))
+    if family.peaks and not set(family.peaks) & set(chip.quantities):
+        missing.append(" or ".join(family.peaks))
     if missing:
         accepted = f"a {chip.family} chip also needs {', '.join(missing)}"
         problems.insert(0, Problem("chip.quantities", "", accepted))

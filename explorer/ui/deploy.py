@@ -34,7 +34,7 @@ def section(document: Mapping[str, Any]) -> None:
     st.markdown("**What to set on the engine**")
     st.table(pd.DataFrame(list(rows(document)), columns=["setting", "value"]), hide_index=True)
     for note in document.get("notes", ()):
-        st.caption(plain(note))
+        st.caption(f"Note: {plain(note)}")
     commands = [*document.get("prepare", ()), *document.get("launch", ())]
     if commands:
         st.markdown("**How to start it, a line for each rank**")
