@@ -369,5 +369,6 @@ def test_presets_hold_exactly_what_their_model_reads(name):
 def test_a_change_of_chip_leaves_the_old_ones_numbers_behind():
     s = scenario(MT3000, hardware__memory_bytes=31e9).with_chip("a100-80gb-sxm")
     assert s.hardware == {}
+    assert s.name == "A100 80GB SXM · Llama-2 13B"
     assert s.value("hardware.memory_bytes") == 80e9
     assert s.versions.chip == 1

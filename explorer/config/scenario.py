@@ -187,12 +187,14 @@ class Scenario(Document):
     def with_chip(self, chip: Chip | str) -> Scenario:
         """Return a copy on another chip, a preset's or one's own, and checked.
 
-        Numbers set on the present chip go with it.
+        Numbers set on the present chip go with it, and the name tells chip and model.
 
         Raises:
             InputError: when there is no such preset, or the chip lacks the scenario's arithmetic.
         """
-        bare = self.model_copy(update={"hardware": {}})
+        document = load_chip(chip) if isinstance(chip, str) else chip
+        name = f"{document.name} · {self.model_document().name}"[:LONGEST_NAME]
+        bare = self.model_copy(update={"hardware": {}, "name": name})
         if isinstance(chip, str):
             return bare.replacing({"chip": chip})
         versions = self.versions.model_copy(update={"chip": None})
