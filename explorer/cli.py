@@ -11,14 +11,17 @@ from typing import Any, NoReturn
 from explorer import (
     compare_command,
     fidelity_command,
+    schema_command,
     search_command,
     sensitivity_command,
     simulate_command,
     slices_command,
     worker_command,
 )
+from explorer.chips.registry import check_numbers
+from explorer.config.chip import Chip
 from explorer.config.errors import InputError, printable
-from explorer.config.files import scenario_from
+from explorer.config.files import chip_from, scenario_from
 from explorer.config.links import (
     DEFAULT_PRESET,
     apply_texts,
@@ -61,8 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def chosen_scenario(options: argparse.Namespace) -> Scenario:
-    """Return the scenario that ``SOURCE`` and ``--set`` name; raises InputError."""
+    """Return the scenario that ``SOURCE``, ``--chip`` and ``--set`` name; raises InputError."""
     scenario = scenario_from(options.source)
+    if options.chip is not None:
+        chip = chip_from(options.chip)
+        if isinstance(chip, Chip):
+            check_numbers(chip)
+        scenario = scenario.with_chip(chip)
     changed, problems = apply_texts(scenario, split_assignments(options.set))
     if problems:
         raise InputError(problems)
@@ -130,6 +138,10 @@ def _parser() -> Parser:
     opened.add_argument("link", metavar="LINK", help="a share link, its query, or a file")
     opened.add_argument("--json", action="store_true", help="print one JSON document")
     opened.set_defaults(command=_open)
+
+    schema = commands.add_parser("schema", help="print the JSON Schema of a document")
+    schema_command.add_options(schema)
+    schema.set_defaults(command=_schema)
     return parser
 
 
@@ -141,7 +153,13 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATH=VALUE",
-        help="change one field, such as plan.tp_decode=4; may be repeated",
+        help="change one field, such as plan.tp_decode=4, or take back a number of the chip with "
+        "hardware.memory_bytes=default; may be repeated",
+    )
+    parser.add_argument(
+        "--chip",
+        metavar="ID|FILE",
+        help="another chip: a preset, or a file of one's own; numbers set on the present one go",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -208,6 +226,11 @@ def _fidelity(options: argparse.Namespace) -> int:
     return _print_result(document, text, options.json)
 
 
+def _schema(options: argparse.Namespace) -> int:
+    print_json(schema_command.run(options))
+    return 0
+
+
 def _link(options: argparse.Namespace) -> int:
     scenario = chosen_scenario(options)
     reference = nearest_preset(scenario)
@@ -223,7 +246,7 @@ def _open(options: argparse.Namespace) -> int:
     text: str = options.link
     if "preset=" in text or "?" in text:
         opened = open_link(text, DEFAULT_PRESET)
-        if any(problem.field == "preset" for problem in opened.problems):
+        if opened.meaningless:
             raise InputError(opened.problems)
         _print_export(opened.scenario, options.json)
         if opened.problems:

@@ -30,13 +30,11 @@ def unfold(app: AppTest, *parts: str) -> AppTest:
     return app.run()
 
 
-def to_share_page(app: AppTest) -> None:
+def to_page(app: AppTest, route: str) -> None:
     """Go there as a click does: a page that is a function has no file to switch to."""
-    app._page_hash = next(
-        page["page_script_hash"]
-        for page in app._registered_pages.values()
-        if page["url_pathname"] == "share"
-    )
+    pages = app._registered_pages.values()
+    hashes = {page["url_pathname"]: page["page_script_hash"] for page in pages}
+    app._page_hash = hashes[route]
     app.run()
 
 
@@ -212,7 +210,7 @@ def test_options_that_read_alike_never_stand_beside_each_other() -> None:
 
 def test_what_is_no_link_changes_nothing() -> None:
     app = opened(preset="mt3000-llama2-13b@1", plan__tp_decode="8")
-    to_share_page(app)
+    to_page(app, "share")
     app.text_input(key="pasted").set_value("hello").run()
     assert "nothing in it can be used" in "\n".join(notices(app))
     assert app.session_state["scenario"].plan.tp_decode == 8
@@ -235,7 +233,7 @@ def test_many_unknown_parameters_give_few_notices() -> None:
 
 def test_a_pasted_link_to_no_preset_changes_nothing() -> None:
     app = opened(preset="mt3000-llama2-13b@1", plan__tp_decode="8")
-    to_share_page(app)
+    to_page(app, "share")
     app.text_input(key="pasted").set_value("?preset=nosuch@1").run()
     assert "nosuch" in "\n".join(notices(app))
     assert app.session_state["scenario"].plan.tp_decode == 8

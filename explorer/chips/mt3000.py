@@ -10,8 +10,10 @@ import numpy as np
 
 from explorer.chips.inputs import Inputs, Kinds, kinds_reader, read_numbers
 from explorer.chips.machine import Capacity, Limit, Link, Roof
+from explorer.chips.mt3000_deploy import deployment
 from explorer.chips.mt3000_limits import physical_limits
 from explorer.chips.mt3000_numbers import Mt3000Numbers
+from explorer.chips.passes import Pass, PassTerms, layer_all_reduces, stage_hand_over
 from explorer.config.model import LayerKind
 from explorer.costs.arrays import ONE, ZERO, Array, Codes, scalar
 from explorer.costs.attention import (
@@ -20,7 +22,6 @@ from explorer.costs.attention import (
     decode_attention,
     smallest_blocks,
 )
-from explorer.costs.collective import all_reduce_rank_bytes, ring_all_reduce_seconds
 from explorer.costs.gemm import (
     GemmCluster,
     GemmTile,
@@ -33,8 +34,7 @@ from explorer.costs.launch import layer_launch_seconds, operator_launch_seconds
 from explorer.costs.memory import STORAGE_BYTES, kv_bytes_per_token_layer, kv_heads_per_rank
 from explorer.costs.partition import StageShare
 from explorer.costs.roofline import roofline_seconds
-from explorer.costs.terms import Bound, Stage, Term, code, fixed_term, merged
-from explorer.costs.transfer import message_seconds
+from explorer.costs.terms import Bound, Stage, Term, fixed_term
 
 FUSED_REGIONS = 5
 """Regions of Fig. 4: norm with Q/K/V and RoPE; attention; O with Add; norm with gate and up; down
@@ -42,34 +42,6 @@ with SiLU, Mul and Add."""
 SEPARATE_OPERATORS = 18
 """Norm, Q, K, V, RoPE, two Matmuls with Scale and Softmax between, O, Add, norm, gate, up, SiLU,
 Mul, down, Add: every operator of Fig. 4 on its own."""
-
-
-@dataclass(frozen=True)
-class Pass:
-    """What one micro-batch brings to a stage: requests, rows of activations, the group's split."""
-
-    requests: Array
-    rows: Array
-    tp: Array
-    pp: Array
-    decodes: bool
-
-
-@dataclass(frozen=True)
-class PassTerms:
-    """Terms of one micro-batch: a layer of each kind, the output head, and once a pass."""
-
-    layers: dict[LayerKind, list[Term]]
-    head: tuple[Term, ...]
-    once: tuple[Term, ...]
-
-    def of(self, share: StageShare) -> Stage:
-        """Return the pass through a stage that holds ``share``."""
-        terms = [
-            term.times(count) for kind, count in share.layers.items() for term in self.layers[kind]
-        ]
-        terms += [term.times(share.head) for term in self.head]
-        return Stage(merged([*terms, *self.once]))
 
 
 @dataclass(frozen=True)
@@ -195,24 +167,30 @@ class Mt3000:
 
     @cached_property
     def _prefill(self) -> PassTerms:
-        i = self.inputs
-        requests = i.micro_batch_prefill
-        rows = requests * i.prompt_tokens
-        return self._terms(Pass(requests, rows, i.tp_prefill, i.pp_prefill, False))
+        return self._terms(Pass.of_prefill(self.inputs))
 
     @cached_property
     def _decode(self) -> PassTerms:
-        i = self.inputs
-        requests = i.micro_batch_decode
-        return self._terms(Pass(requests, requests, i.tp_decode, i.pp_decode, True))
+        return self._terms(Pass.of_decode(self.inputs))
 
     def environment(self) -> dict[str, str]:
         """Return no variables: the paper publishes none of its runtime's."""
         return {}
 
     def deployment(self) -> dict[str, Any]:
-        """Return nothing: the paper gives no launch lines."""
-        return {}
+        """Return tile sizes and mechanisms by the paper's names, which has no launch lines.
+
+        Raises:
+            TypeError: when the scenario holds arrays.
+        """
+        return deployment(
+            self.inputs.scenario.kernel,
+            self.tile(self.cluster),
+            self.cluster,
+            self.attention_tiles,
+            self.inputs.prompt_tokens,
+            self.inputs.shared,
+        )
 
     def notes(self) -> tuple[str, ...]:
         """Return where a kernel is used outside what its constants were fitted to."""
@@ -241,7 +219,10 @@ class Mt3000:
                 self._norm("final_norm", requests, model.norm_vectors_per_layer > 0),
                 self._gemm("output_head", requests, hidden, model.vocabulary_size, work.tp),
             ),
-            once=(self._hand_over(work), self._launch_term("pass_launch", ONE)),
+            once=(
+                stage_hand_over(self.link, self._payload_bytes(work), work.pp),
+                self._launch_term("pass_launch", ONE),
+            ),
         )
 
     def _layer(self, kind: LayerKind, work: Pass) -> list[Term]:
@@ -411,33 +392,11 @@ class Mt3000:
 
     def _all_reduces(self, work: Pass) -> Term:
         """Return the two all-reduces of a layer (Eq. 19)."""
-        i, n = self.inputs, self.numbers
-        payload = work.rows * i.model.hidden_size * i.compute_bytes
-        seconds = 2 * ring_all_reduce_seconds(
-            payload, work.tp, n.mpi_latency_seconds, n.mpi_bandwidth_bytes_per_second
-        )
-        moved = 2 * all_reduce_rank_bytes(payload, work.tp)
-        return Term(
-            "all_reduce",
-            seconds,
-            seconds,
-            moved,
-            ZERO,
-            code(Bound.COLLECTIVE),
-            self.link.kinds,
-        )
+        return layer_all_reduces(self.link, self._payload_bytes(work), work.tp)
 
-    def _hand_over(self, work: Pass) -> Term:
-        """Return sending the hidden state on to the next stage; nothing with one stage."""
-        i, n = self.inputs, self.numbers
-        several = np.where(work.pp > 1, ONE, ZERO)
-        payload = several * work.rows * i.model.hidden_size * i.compute_bytes
-        seconds = several * message_seconds(
-            payload, n.mpi_latency_seconds, n.mpi_bandwidth_bytes_per_second
-        )
-        return Term(
-            "stage_hand_over", seconds, seconds, payload, ZERO, code(Bound.LINK), self.link.kinds
-        )
+    def _payload_bytes(self, work: Pass) -> Array:
+        """Return the hidden state of a micro-batch, which all-reduces and hand-overs carry."""
+        return work.rows * self.inputs.model.hidden_size * self.inputs.compute_bytes
 
     def _peak_and_bandwidth(self) -> tuple[str, str]:
         precision = self.inputs.scenario.precision.compute

@@ -18,6 +18,7 @@ from typing import Literal
 
 from explorer.config.errors import InputError, Problem, printable, refuse, shown
 from explorer.config.jsonio import PRESETS
+from explorer.config.quantity import FORMULA_STARTS
 
 COLUMNS = ("id", "chip", "model", "quantity", "conditions", "value", "unit", "source")
 REQUIRED = ("id", "chip", "quantity", "value", "unit")
@@ -29,7 +30,6 @@ LONGEST_CELL = 2_000
 MOST_PROBLEMS = 8
 NUMBER = re.compile(r"[+-]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,3})?")
 KEY = re.compile(r"[a-z][a-z0-9_.]{0,60}")
-FORMULA_STARTS = ("=", "+", "-", "@")
 
 SEARCHED = "serving_throughput"
 Dimension = Literal["time", "rate"]

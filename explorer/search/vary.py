@@ -91,7 +91,7 @@ def _points(knob: Knob, given: str, lowest: Value, highest: Value, step: Value |
     if lowest == highest:
         return (float(lowest),)
     if step is None:
-        spread = np.geomspace if knob.scale == "log" else np.linspace
+        spread = np.geomspace if knob.scale == "log" and lowest > 0 else np.linspace
         points = [float(point) for point in spread(lowest, highest, POINTS_WITHOUT_STEP)]
         inner = [_tidy(point) for point in points[1:-1]]
         values = [float(lowest), *inner, float(highest)]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from explorer.config.errors import InputError
 from explorer.config.links import open_link
 from explorer.serving.export import export_document
-from explorer.ui import state
+from explorer.ui import deploy, state
 from explorer.ui.text import plain
 
 LARGEST_UPLOAD_MB = 4
@@ -45,7 +43,7 @@ def _link() -> None:
 def _address() -> str:
     """Return the address of the app's first page."""
     url = (st.context.url or "").partition("?")[0]
-    return re.sub(r"/(search|inside|slices|attribution|fidelity|share)/?$", "/", url)
+    return re.sub(r"/(search|inside|slices|attribution|fidelity|own|share)/?$", "/", url)
 
 
 def _export() -> None:
@@ -63,29 +61,7 @@ def _export() -> None:
         "Scenario, results, preset versions, sources of every number, and what to set on the "
         "real engine. `python -m explorer evaluate FILE` prints the same numbers."
     )
-    st.markdown("**What to set on the engine**")
-    st.table(_deploy_table(document["deploy"]), hide_index=True)
-    for note in document["deploy"].get("notes", ()):
-        st.caption(f"Note: {plain(note)}")
-    commands = [*document["deploy"].get("prepare", ()), *document["deploy"].get("launch", ())]
-    if commands:
-        st.markdown("**How to start it, a line for each rank**")
-        st.code("\n".join(commands), language=None, wrap_lines=True)
-
-
-def _deploy_table(deploy: dict[str, Any]) -> pd.DataFrame:
-    rows = [
-        (f"{pool}: {name.replace('_', ' ')}", str(value))
-        for pool in ("prefill", "decode")
-        for name, value in deploy[pool].items()
-    ]
-    rows += [(name.replace("_", " "), str(deploy[name])) for name in ("buffer_clusters", "pools")]
-    rows += [(f"environment: {name}", value) for name, value in deploy["environment"].items()]
-    rows += [
-        (f"slice rule: {name.replace('_', ' ')}", str(value))
-        for name, value in deploy.get("slice_rule", {}).items()
-    ]
-    return pd.DataFrame(rows, columns=["setting", "value"])
+    deploy.section(document["deploy"])
 
 
 def _open() -> None:
@@ -118,7 +94,7 @@ def _pasted() -> None:
     except InputError as error:
         state.notice(error.problems, "The link was not opened")
         return
-    if any(problem.field == "preset" for problem in opened.problems):
+    if opened.meaningless:
         state.notice(opened.problems[:1], "The link was not opened")
         return
     st.session_state[state.PRESET] = opened.preset

@@ -20,6 +20,12 @@ MAIN_HARDWARE = {
         "link_bandwidth_bytes_per_second",
         "collective_fixed_seconds",
     ),
+    "generic": (
+        "peak_macs_per_second_fp16",
+        "peak_macs_per_second_fp32",
+        "memory_bandwidth_bytes_per_second",
+        "link_bandwidth_bytes_per_second",
+    ),
 }
 WORKLOAD = ("prompt_tokens", "output_tokens", "max_context_tokens", "clusters_total")
 PREFILL = ("tp_prefill", "pp_prefill", "dp_prefill", "micro_batch_prefill")
@@ -113,10 +119,11 @@ def sidebar() -> None:
             if is_open:
                 for path, label in PRECISION_LABELS.items():
                     word_control(path, label, scenario)
-        with folded("Mechanisms", "mechanisms") as is_open:
-            if is_open:
-                for path, label in MECHANISM_LABELS[family].items():
-                    word_control(path, label, scenario)
+        if family in MECHANISM_LABELS:
+            with folded("Mechanisms", "mechanisms") as is_open:
+                if is_open:
+                    for path, label in MECHANISM_LABELS[family].items():
+                        word_control(path, label, scenario)
         with folded("Limits and measured times", "limits") as is_open:
             if is_open:
                 for path in LIMITS:
@@ -214,12 +221,11 @@ def _exact_entered() -> None:
     if not text:
         return
     try:
-        texts = split_assignments(text.split("&"))
+        changed, problems = apply_texts(state.scenario(), split_assignments(text.split("&")))
+        state.replace(changed)
     except InputError as error:
         state.notice(error.problems, "Nothing was changed")
         return
-    changed, problems = apply_texts(state.scenario(), texts)
-    state.replace(changed)
     state.notice(problems, "Not set")
     if not problems:
         st.session_state["exact"] = ""
