@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from explorer import fidelity_command, search_command, slices_command
+from explorer import fidelity_command, model_command, search_command, slices_command
 from explorer.config.errors import InputError, printable
-from explorer.config.files import scenario_from
+from explorer.config.files import is_file, scenario_from
 from explorer.config.links import apply_texts, link_query, open_link, split_assignments
+from explorer.config.own_model import LEAD, model_from, with_model
 from explorer.config.presets import scenario_presets
 from explorer.config.scenario import Scenario
 from explorer.serving.export import export_document
@@ -47,9 +48,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def chosen_scenario(options: argparse.Namespace) -> Scenario:
-    """Return the scenario that ``SOURCE`` and ``--set`` name; raises InputError."""
-    scenario = scenario_from(options.source)
-    changed, problems = apply_texts(scenario, split_assignments(options.set))
+    """Return the scenario that ``SOURCE``, ``--model`` and ``--set`` name; raises InputError.
+
+    The model comes first, so that what ``--set`` says is what is used or refused.
+    """
+    scenario, texts = scenario_from(options.source), split_assignments(options.set)
+    chosen = options.model
+    if chosen is None and is_file(texts.get("model", "")):
+        chosen = texts.pop("model")
+    if chosen is not None:
+        scenario, adjusted = with_model(scenario, model_from(chosen).document)
+        for problem in adjusted:
+            print(f"explorer: {LEAD}: {problem.sentence()}", file=sys.stderr)
+    changed, problems = apply_texts(scenario, texts)
     if problems:
         raise InputError(problems)
     return changed
@@ -89,6 +100,10 @@ def _parser() -> Parser:
     fidelity_command.add_options(fidelity)
     fidelity.set_defaults(command=_fidelity)
 
+    model = commands.add_parser("model", help="print what a model's config amounts to")
+    model_command.add_options(model)
+    model.set_defaults(command=_model)
+
     link = commands.add_parser("link", help="print the share link of a scenario")
     add_source(link)
     link.add_argument("--base", default="", help="address of the app to put before the query")
@@ -104,6 +119,11 @@ def _parser() -> Parser:
 def add_source(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name a scenario."""
     parser.add_argument("source", metavar="ID|FILE", help="a preset, or a scenario or export file")
+    parser.add_argument(
+        "--model",
+        metavar="CONFIG.json",
+        help="use another model: a Hugging Face config, a model document, or a preset",
+    )
     parser.add_argument(
         "--set",
         action="append",
@@ -153,6 +173,11 @@ def _slices(options: argparse.Namespace) -> int:
 
 def _fidelity(options: argparse.Namespace) -> int:
     document, text = fidelity_command.run(options)
+    return _print_result(document, text, options.json)
+
+
+def _model(options: argparse.Namespace) -> int:
+    document, text = model_command.run(options)
     return _print_result(document, text, options.json)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from explorer.config.errors import refuse
-from explorer.config.jsonio import LARGEST_DOCUMENT_BYTES, parse_json_object
+from explorer.config.jsonio import parse_json_object, read_bounded
 from explorer.config.links import preset_scenario
 from explorer.config.presets import is_preset_reference
 from explorer.config.scenario import SCENARIO_SCHEMA, Scenario, parse_scenario
@@ -47,19 +47,14 @@ def scenario_from(reference: str) -> Scenario:
     if is_preset_reference(reference):
         return preset_scenario(reference)
     path = Path(reference)
-    if not ("/" in reference or reference.endswith(".json") or _is_file(path)):
+    if not ("/" in reference or reference.endswith(".json") or is_file(reference)):
         return preset_scenario(reference)
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_DOCUMENT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a usable path"
-        raise refuse("file", reference, f"cannot be read: {reason}") from None
-    return scenario_from_json(content, path.name)
+    return scenario_from_json(read_bounded(reference), path.name)
 
 
-def _is_file(path: Path) -> bool:
+def is_file(reference: str) -> bool:
+    """Return whether a text is the path of a file."""
     try:
-        return path.is_file()
+        return Path(reference).is_file()
     except (OSError, ValueError):
         return False

@@ -19,10 +19,17 @@ Version = Annotated[int, Strict(), Field(ge=1, le=999_999)]
 MOST_VALUES_LISTED = 24
 
 
+UNSEEN = ("Cc", "Cs", "Cf", "Zl", "Zp")
+"""Controls, lone surrogates, marks of direction or of no width, and separators of lines."""
+
+
 def plain_text(text: str) -> str:
-    """Return ``text``; raises ValueError where it holds control characters or lone surrogates."""
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
-        raise ValueError("expected text without control characters")
+    """Return ``text``; raises ValueError where it holds characters that nobody sees.
+
+    Two names that look alike must be alike, and none may turn the text around it.
+    """
+    if any(unicodedata.category(character) in UNSEEN for character in text):
+        raise ValueError("expected text without control characters or invisible ones")
     return text
 
 

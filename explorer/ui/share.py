@@ -33,7 +33,10 @@ def _link() -> None:
     st.subheader("Share link", anchor=False)
     query = state.share_query()
     if query is None:
-        st.info(f"There is no link to this scenario: {plain(state.why_no_link())}")
+        st.info(
+            f"**This scenario travels by file.** {plain(state.why_no_link())}. The exported file "
+            "below holds all of it, and opens on this page."
+        )
         return
     st.code(f"{_address()}?{query}", language=None, wrap_lines=True)
     st.caption(
@@ -45,7 +48,7 @@ def _link() -> None:
 def _address() -> str:
     """Return the address of the app's first page."""
     url = (st.context.url or "").partition("?")[0]
-    return re.sub(r"/(search|inside|slices|attribution|fidelity|share)/?$", "/", url)
+    return re.sub(r"/(search|inside|slices|attribution|fidelity|own|share)/?$", "/", url)
 
 
 def _export() -> None:

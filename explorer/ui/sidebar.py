@@ -10,6 +10,7 @@ from explorer.config.presets import load_scenario_preset, scenario_presets
 from explorer.config.scenario import WORD_FIELDS, Scenario
 from explorer.ui import state
 from explorer.ui.controls import knob_slider
+from explorer.ui.text import plain
 
 MAIN_HARDWARE = {
     "mt3000": ("ddr_bandwidth_bytes_per_second", "sm_bytes", "am_bytes", "gsm_bytes"),
@@ -130,6 +131,9 @@ def _preset() -> None:
         args=(key,),
     )
     st.caption(presets[state.preset()].why)
+    document = state.scenario().model_document()
+    if document is state.scenario().model:
+        st.caption(f"Model from a file: **{plain(document.name)}**")
     # Always there: an element that comes and goes would close the expanders below it.
     st.button(
         "Reset to preset",
