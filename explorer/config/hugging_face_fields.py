@@ -65,7 +65,7 @@ class Fields:
                 continue
             whole = isinstance(value, int) and not isinstance(value, bool)
             if not whole or not least <= value <= LARGEST_SIZE:
-                raise refuse(key, value, WHOLE.format(least=least))
+                raise refuse(key, in_json(value), WHOLE.format(least=least))
             return Number(value, f"{SOURCE}{key}")
         return None
 
@@ -75,7 +75,7 @@ class Fields:
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise refuse(key, value, "expected true or false")
+            raise refuse(key, in_json(value), "expected true or false")
         return value
 
     def text(self, key: str) -> str:
@@ -112,6 +112,11 @@ class Fields:
     def unread(self) -> tuple[str, ...]:
         """Return keys of the language model that nothing asked for."""
         return tuple(key for key in self.values if key not in self.read)
+
+
+def in_json(value: object) -> object:
+    """Return a value as it stands in a file, so that a text is told from a number."""
+    return f'"{value}"' if isinstance(value, str) else value
 
 
 def refuse_missing(names: list[str], model_type: str) -> InputError:

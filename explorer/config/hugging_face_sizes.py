@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from explorer.config.errors import refuse
+from collections.abc import Callable
+from functools import partial
+
+from explorer.config.errors import InputError, Problem, refuse
 from explorer.config.hugging_face_families import ALWAYS, GENERIC, NEVER, Family
 from explorer.config.hugging_face_fields import Fields, Number, refuse_missing
 from explorer.config.hugging_face_layers import Experts
@@ -70,18 +73,27 @@ class SizeReader:
         return self.numbers[name].value
 
     def _required(self) -> None:
-        for name, keys in REQUIRED.items():
-            found = self.fields.find(*keys) or self._default(keys[0])
-            if found is not None:
-                self.numbers[name] = found
-        missing = [keys[0] for name, keys in REQUIRED.items() if name not in self.numbers]
-        if self._width() is None:
-            missing.append("intermediate_size")
-        if missing:
-            raise refuse_missing(missing, self.model_type)
+        """Read the sizes that nothing works without; all that is wrong with them at once."""
+        readers: dict[str, Callable[[], Number]] = {
+            name: partial(self._found, keys) for name, keys in REQUIRED.items()
+        }
+        problems: list[Problem] = []
+        for name, read in {**readers, "ffn_width": self._width}.items():
+            try:
+                self.numbers[name] = read()
+            except InputError as error:
+                problems += error.problems
+        if problems:
+            raise InputError(problems)
         layers = self.numbers["layers"]
         if layers.value > MOST_LAYERS:
             raise refuse(layers.key, layers.value, f"expected at most {MOST_LAYERS} layers")
+
+    def _found(self, keys: tuple[str, ...]) -> Number:
+        found = self.fields.find(*keys) or self._default(keys[0])
+        if found is None:
+            raise refuse_missing([keys[0]], self.model_type)
+        return found
 
     def _default(self, key: str) -> Number | None:
         value = self.family.defaults.get(key)
@@ -112,18 +124,15 @@ class SizeReader:
         if gated:
             self.numbers["query_projection_factor"] = self._fact(2, note="half gates the output")
 
-    def _width(self) -> Number | None:
+    def _width(self) -> Number:
         found = self.fields.find("intermediate_size", "n_inner")
         if found is None and self.family.learned_positions and "hidden_size" in self.numbers:
             hidden = self.value("hidden_size")
             found = self._fact(FFN_MULTIPLE * hidden, "derived", f"{FFN_MULTIPLE} × {hidden}")
-        return found or self.fields.find("moe_intermediate_size")
+        return found or self._found(("intermediate_size", "moe_intermediate_size"))
 
     def _mlp(self) -> None:
-        width, gated = self._width(), self.family.gated
-        if width is None:
-            raise refuse_missing(["intermediate_size"], self.model_type)
-        self.numbers["ffn_width"] = width
+        width, gated = self.numbers["ffn_width"], self.family.gated
         words = "gate, up and down projection" if gated else "up and down projection, no gate"
         self.numbers["mlp_matrices"] = self._fact(3 if gated else 2, note=words)
         if self._on(self.family.mlp_bias):

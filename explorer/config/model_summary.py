@@ -9,17 +9,18 @@ from explorer.config.hugging_face import ImportedModel
 from explorer.config.model import Model
 from explorer.config.parts import Part
 from explorer.config.sizes import LayerKind, caches_tokens
+from explorer.config.units import human
 
 SUMMARY_SCHEMA = "explorer.model-summary/1"
 KV_ELEMENT_BYTES = 2
 """KV bytes a token are told for 16-bit caches, as model cards tell them."""
 KIND_NAMES: dict[LayerKind, str] = {
     "full_attention": "full attention",
-    "sliding_attention": "sliding window",
+    "sliding_attention": "attention in a sliding window",
     "linear_attention": "linear attention",
-    "full_attention_moe": "full attention, experts",
-    "sliding_attention_moe": "sliding window, experts",
-    "linear_attention_moe": "linear attention, experts",
+    "full_attention_moe": "full attention with experts",
+    "sliding_attention_moe": "attention in a sliding window with experts",
+    "linear_attention_moe": "linear attention with experts",
 }
 
 
@@ -70,8 +71,11 @@ def part_rows(model: Model) -> tuple[PartRow, ...]:
 
 
 def layer_words(model: Model) -> str:
-    """Return how many layers are of which kind, such as ``48 linear attention, 16 full``."""
-    return ", ".join(f"{model.layers_of(kind)} {KIND_NAMES[kind]}" for kind in model.kinds)
+    """Return how many layers are of which kind, such as ``2 layers of full attention``."""
+    if len(model.kinds) == 1:
+        return f"{human(model.layers, 'layers')} of {KIND_NAMES[model.kinds[0]]}"
+    each = [f"{model.layers_of(kind)} of {KIND_NAMES[kind]}" for kind in model.kinds]
+    return f"{model.layers} layers, {', '.join(each)}"
 
 
 def summary_document(read: ImportedModel) -> dict[str, Any]:
@@ -161,11 +165,11 @@ def _kv_beyond_window(model: Model) -> Figure | None:
     layers = model.caching_layers - model.layers_with("sliding_attention")
     return Figure(
         "kv_bytes_per_token_beyond_window",
-        f"KV cache a token beyond {model.sliding_window:,} tokens",
+        "KV a token past the window",
         value,
         "B",
         f"2 × {model.kv_heads} KV heads × {model.head_dim} × {KV_ELEMENT_BYTES} B × "
-        f"{layers} layers without a window",
+        f"{layers} layers without the window of {model.sliding_window:,} tokens",
     )
 
 
@@ -206,7 +210,7 @@ def _context_macs(model: Model) -> Figure | None:
         return None
     return Figure(
         "attention_macs_per_context_token",
-        "Attention, for each token of context",
+        "Attention a context token",
         model.attention_macs_per_context_token,
         "MAC",
         f"2 × {model.query_heads} heads × {model.head_dim} × {model.caching_layers} layers",

@@ -38,7 +38,8 @@ def section() -> None:
         st.text(f"⚠ {reason}")
     read: ImportedModel | None = st.session_state.get(READ)
     if read is None:
-        st.caption("No file yet. Below is the model of the present scenario, read the same way.")
+        lead = "Nothing was read" if st.session_state.get(REFUSED) else "No file yet"
+        st.caption(f"{lead}. Below is the model of the present scenario, explained the same way.")
         _model(ImportedModel(state.scenario().model_document()))
     else:
         _use_it(read)
@@ -120,8 +121,8 @@ def _sentence(model: Model) -> str:
         else ""
     )
     return (
-        f"{_count(model.parameters)} parameters{active}, in {model.layers} layers: "
-        f"{layer_words(model)}. Tensor parallelism splits it over {listed(model.legal_tp)}."
+        f"{_count(model.parameters)} parameters{active}, in {layer_words(model)}. Tensor "
+        f"parallelism splits it over {listed(model.legal_tp)} ranks."
     )
 
 

@@ -15,7 +15,12 @@ TERM = "gated_delta"
 
 
 def section(scenario: Scenario) -> None:
-    """Draw the section for a scenario on the Ascend; each variant is one evaluation."""
+    """Draw the section for a scenario on the Ascend; nothing for a model without recurrence.
+
+    Each variant is one evaluation.
+    """
+    if not scenario.model_shape().layers_with("linear_attention"):
+        return
     variants = {word: evaluate(scenario.replacing({PATH: word})) for word in WORD_FIELDS[PATH]}
     rows = float(scenario.plan.micro_batch_prefill * scenario.workload.prompt_tokens)
     st.subheader("What is the recurrence made of?", anchor=False)
