@@ -71,14 +71,10 @@ class PrefillPass:
         programs.append((len(kinds), self.last_steps))
         return replay(programs, first, len(kinds) if last is None else last)
 
-    @cached_property
+    @property
     def _pattern(self) -> tuple[LayerKind, ...]:
         """The shortest run of layer kinds that repeats through the model."""
-        kinds = self.work.inputs.model.layer_kinds
-        for period in range(1, len(kinds)):
-            if all(kind == kinds[i % period] for i, kind in enumerate(kinds)):
-                return kinds[:period]
-        return kinds
+        return self.work.inputs.model.pattern
 
     @cached_property
     def _blocks(self) -> Array:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from explorer.config.errors import refuse
 from explorer.config.hugging_face_families import Family
 from explorer.config.hugging_face_fields import Fields, Number, refuse_missing
-from explorer.config.quantity import listed
-from explorer.config.sizes import WITH_EXPERTS, AttentionKind, LayerKind
+from explorer.config.sizes import WITH_EXPERTS, AttentionKind, LayerKind, shortest_pattern
 
 ATTENTION_KINDS: dict[str, AttentionKind] = {
     "full_attention": "full_attention",
@@ -110,10 +109,10 @@ def _shared(fields: Fields, width: Number) -> Number | None:
 
 
 def _layers_with_experts(fields: Fields, layers: int) -> tuple[bool, ...]:
-    dense = fields.indices("mlp_only_layers") or ()
-    if any(not 0 <= index < layers for index in dense):
-        accepted = f"expected layers from 0 to {layers - 1}"
-        raise refuse("mlp_only_layers", listed(dense), accepted)
+    dense = frozenset(fields.indices("mlp_only_layers") or ())
+    beyond = sorted(dense.difference(range(layers)))
+    if beyond:
+        raise refuse("mlp_only_layers", beyond[0], f"expected layers from 0 to {layers - 1}")
     first = fields.find("first_k_dense_replace", least=0)
     first_with = first.value if first is not None else 0
     step = fields.find("decoder_sparse_step")
@@ -132,7 +131,4 @@ def layer_kinds(attention: list[AttentionKind], experts: Experts | None) -> tupl
         WITH_EXPERTS[kind] if experts is not None and experts.here[i] else kind
         for i, kind in enumerate(attention)
     )
-    for period in range(1, len(kinds)):
-        if all(kind == kinds[i % period] for i, kind in enumerate(kinds)):
-            return kinds[:period]
-    return kinds
+    return shortest_pattern(kinds)

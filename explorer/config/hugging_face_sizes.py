@@ -9,7 +9,7 @@ from explorer.config.errors import InputError, Problem, refuse
 from explorer.config.hugging_face_families import ALWAYS, GENERIC, NEVER, Family
 from explorer.config.hugging_face_fields import Fields, Number, refuse_missing
 from explorer.config.hugging_face_layers import Experts
-from explorer.config.model import MOST_LAYERS, ModelQuantity
+from explorer.config.model import LARGEST_SIZE, MOST_LAYERS, ModelQuantity
 from explorer.config.quantity import Kind
 
 REQUIRED = {
@@ -62,7 +62,11 @@ class SizeReader:
         self._ends()
 
     def quantities(self) -> dict[str, ModelQuantity]:
-        """Return the sizes as numbers of a model document."""
+        """Return the sizes as numbers of a model document; raises InputError for too large ones."""
+        for name, number in self.numbers.items():
+            if number.value > LARGEST_SIZE:
+                accepted = f"expected at most {LARGEST_SIZE}, from {number.note or number.source}"
+                raise refuse(name, number.value, accepted)
         return {
             name: number.quantity(UNITS.get(name, "elements"))
             for name, number in self.numbers.items()

@@ -44,6 +44,14 @@ def caches_tokens(kind: LayerKind) -> bool:
     return ATTENTION_OF[kind] != "linear_attention"
 
 
+def shortest_pattern(kinds: tuple[LayerKind, ...]) -> tuple[LayerKind, ...]:
+    """Return the shortest run of layer kinds that repeats through all of them."""
+    for period in range(1, len(kinds)):
+        if kinds[period:] == kinds[:-period]:
+            return kinds[:period]
+    return kinds
+
+
 @dataclass(frozen=True)
 class Sizes:
     """Sizes of a decoder-only transformer; counts are heads, elements, layers, tokens or bytes.
@@ -107,6 +115,11 @@ class Sizes:
     def kinds(self) -> tuple[LayerKind, ...]:
         """Distinct layer kinds, in order of first appearance."""
         return tuple(dict.fromkeys(self.layer_kinds))
+
+    @cached_property
+    def pattern(self) -> tuple[LayerKind, ...]:
+        """The shortest run of layer kinds that repeats through the model."""
+        return shortest_pattern(self.layer_kinds)
 
     @cached_property
     def dense_mlp(self) -> bool:

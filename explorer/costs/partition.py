@@ -86,10 +86,9 @@ def _shares(
 
 
 def _undominated(shares: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    def dominated(share: tuple[int, ...]) -> bool:
-        return any(
-            other != share and all(a <= b for a, b in zip(share, other, strict=True))
-            for other in shares
-        )
-
-    return sorted(share for share in shares if not dominated(share))
+    ordered = sorted(shares)
+    held = np.asarray(ordered)
+    # Shares differ, so one that holds no more of anything than another holds less of something.
+    at_most = (held[:, None, :] <= held[None, :, :]).all(axis=-1)
+    dominated = at_most.sum(axis=1) > 1
+    return [share for share, less in zip(ordered, dominated, strict=True) if not less]

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from explorer.config.scenario import Scenario, knob_at
 from explorer.config.sizes import caches_tokens
 from explorer.config.units import human
-from explorer.costs.arrays import ZERO, Array, Mask, total
+from explorer.costs.arrays import ZERO, Array, Mask, choose, total
 from explorer.costs.memory import attended_tokens, kv_bytes_per_token_layer, stage_read_bytes
 from explorer.plots.style import BLUE, GREEN, PINK, base_figure
 from explorer.serving.evaluate import Evaluation, evaluate
@@ -109,7 +109,7 @@ def step_traffic(evaluation: Evaluation) -> tuple[Array, Array]:
         stage_read_bytes(i.model, share, i.micro_batch_decode, i.tp_decode, i.weight_bytes)
         for share in shares
     ]
-    return np.choose(slowest, kv), np.choose(slowest, weights)
+    return choose(slowest, kv), choose(slowest, weights)
 
 
 def throughput_figure(data: Batching) -> go.Figure:
