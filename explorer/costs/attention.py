@@ -209,10 +209,11 @@ def attention_cost(
         cluster: the machine at the precision of the product.
         window: W [tokens]; infinite for full attention.
     """
+    useful, window = np.minimum(seq, window), inf if method == "unfused" else window
     rows = row_block(method, scored_keys(seq, window, tiles), tiles, cluster)
     rounds = ceil_divide(seq, cluster.dsps * rows)
     keys, loaded = seq, ONE
-    if not isinf(window) and method != "unfused":
+    if not isinf(window):
         keys = np.minimum(seq, window + rows)
         together = tiles.flash_columns if method == "flash" else cluster.dsps * rows
         loaded = np.minimum(seq, window + together) / seq
@@ -245,7 +246,7 @@ def attention_cost(
         seconds = fixed + compute + io
     return AttentionCost(
         seconds=instances * seconds,
-        macs=2 * instances * seq * np.minimum(seq, window) * head_dim,
+        macs=2 * instances * seq * useful * head_dim,
         query_output_bytes=instances * query_output,
         kv_bytes=instances * kv_bytes,
         score_bytes=instances * score_bytes,
