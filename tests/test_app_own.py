@@ -135,18 +135,11 @@ def test_a_layer_without_an_operator_graph_says_so() -> None:
     ("content", "said"),
     [
         (b"PK\x03\x04\xff\xff", "not UTF-8"),
-        (b"\x80\x04\x95\x00", "not UTF-8"),
-        (b"[" * 50_000, "nested too deeply"),
-        (b'{"a": 1, "a": 2}', "appears twice"),
-        (b'{"a": Infinity}', "JSON has no such number"),
         (b"{}", "hidden_size: this field is required"),
-        (json.dumps(config("llama-2-7b", num_hidden_layers=-2)).encode(), "num_hidden_layers = -2"),
-        (json.dumps(config("llama-2-7b", model_type="deepseek_v3", kv_lora_rank=512)).encode(),
-         "multi-head latent attention"),
         (b'{"<img src=x>": {"a": "b"}, "model_type": "<b>t</b>"}', '"<b>t</b>"'),
     ],
-    ids=lambda value: repr(value)[:20],
-)  # fmt: skip
+    ids=["zip", "empty", "markup"],
+)
 def test_a_file_that_is_no_model_says_why_beside_its_box(content: bytes, said: str) -> None:
     app = uploaded(content)
     assert not app.exception
