@@ -150,8 +150,12 @@ class PrefillPass:
         """All products of an average layer [s]."""
         return self.rows * self.work.numbers.projection_seconds_per_row_layer * self.work.split
 
-    def gemm_seconds(self, kind: LayerKind) -> dict[str, Array]:
-        """Return the products of one layer [s] by the names of ``gemm_shares``."""
+    @cached_property
+    def gemm_seconds(self) -> dict[LayerKind, dict[str, Array]]:
+        """Products of one layer of each kind [s], by the names of ``gemm_shares``."""
+        return {kind: self._gemm_seconds(kind) for kind in self.work.share.layers}
+
+    def _gemm_seconds(self, kind: LayerKind) -> dict[str, Array]:
         shares = self.work.gemm_shares(kind)
         seconds = {name: self.projection_seconds * share for name, share in shares.items()}
         matrix = self.work.expert_stream_seconds(kind, self.rows)
@@ -163,7 +167,7 @@ class PrefillPass:
     def layer_steps(self, kind: LayerKind) -> tuple[Step, ...]:
         """Return the program of one layer in issue order: six operators and two sites."""
         n, rows, model = self.work.numbers, self.rows, self.work.inputs.model
-        gemm = self.gemm_seconds(kind)
+        gemm = self.gemm_seconds[kind]
         full = caches_tokens(kind)
         prefix = "full" if full else "lin"
         recurrence = rows * self.work.recurrence_seconds_per_row
@@ -257,7 +261,7 @@ class PrefillPass:
         """All products of the stage's layers [s]."""
         return total(
             [
-                count * total(list(self.gemm_seconds(kind).values()))
+                count * total(list(self.gemm_seconds[kind].values()))
                 for kind, count in self.work.share.layers.items()
             ]
         )
@@ -296,7 +300,7 @@ class PrefillPass:
         gemms, fixed, wire = [], [work.share.embedding * self._all_reduce[0]], []
         wire.append(work.share.embedding * self._all_reduce[1])
         for kind, count in work.share.layers.items():
-            gemm = self.gemm_seconds(kind)
+            gemm = self.gemm_seconds[kind]
             gemms.append(count * (gemm["in"] + gemm["up"]))
             for site in self.layer_steps(kind):
                 if isinstance(site, Site):

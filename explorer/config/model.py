@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import gcd, isqrt
 from typing import Annotated, Any, Literal
 
@@ -135,15 +135,17 @@ class ModelDocument(Document):
 
     def shape(self) -> Model:
         """Return the plain sizes for the cost functions."""
-        values = self.values()
-        layers = values["layers"]
-        repeats = -(-layers // len(self.layer_pattern))
-        return Model(
-            id=self.id,
-            name=self.name,
-            layer_kinds=(self.layer_pattern * repeats)[:layers],
-            **values,
-        )
+        return _shape_of(self)
+
+
+@lru_cache(maxsize=256)
+def _shape_of(document: ModelDocument) -> Model:
+    """Return the sizes of a document, the same object each time: what follows is kept with it."""
+    values = document.values()
+    layers = values["layers"]
+    repeats = -(-layers // len(document.layer_pattern))
+    kinds = (document.layer_pattern * repeats)[:layers]
+    return Model(id=document.id, name=document.name, layer_kinds=kinds, **values)
 
 
 @dataclass(frozen=True)

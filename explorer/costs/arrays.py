@@ -33,11 +33,11 @@ def ceil_divide(numerator: Array, denominator: Array) -> Array:
 
 def choose(winner: Codes, values: Sequence[NDArray[Kept]]) -> NDArray[Kept]:
     """Return, element by element, the value of the array that ``winner`` numbers."""
+    if len(values) <= MOST_CHOICES:
+        return np.choose(winner, values, mode="clip")
     first, rest = values[:MOST_CHOICES], values[MOST_CHOICES:]
-    chosen: NDArray[Kept] = np.choose(winner, first, mode="clip")
-    if not rest:
-        return chosen
-    return np.where(winner < MOST_CHOICES, chosen, choose(winner - MOST_CHOICES, rest))
+    later = choose(winner - MOST_CHOICES, rest)
+    return np.where(winner < MOST_CHOICES, choose(winner, first), later)
 
 
 def total(arrays: Sequence[Array]) -> Array:
