@@ -164,6 +164,11 @@ def test_another_model_on_the_ascend_is_said_to_be_extrapolated():
     notes = evaluate(on(ASCEND, "mixtral-8x7b")).machine.notes()
     assert any("measured with Qwen3.8-27B" in note for note in notes)
     assert any("Routing rows to experts" in note for note in notes)
+    deploy = export_document(on(ASCEND, "mixtral-8x7b"))["deploy"]
+    assert any("it may not run mixtral-8x7b" in note for note in deploy["notes"])
+    assert not any(
+        "may not run" in note for note in export_document(scenario(ASCEND))["deploy"]["notes"]
+    )
 
 
 def test_tensor_parallelism_divides_experts_too():

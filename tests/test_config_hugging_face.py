@@ -76,6 +76,81 @@ def test_parameters_are_those_of_the_model_card(name):
     assert config_model(name).parameters == PARAMETERS[name]
 
 
+# Further families by the sizes alone: hidden, layers, heads, KV heads, FFN, vocabulary.
+FURTHER = {
+    "starcoder2-7b": (7_173_923_840, "starcoder2", (4608, 32, 36, 4, 18432, 49152), {}),
+    "command-r": (34_980_831_232, "cohere", (8192, 40, 64, 64, 22528, 256000), {}),
+    "granite-3.1-8b": (
+        8_170_848_256,
+        "granite",
+        (4096, 40, 32, 8, 12800, 49155),
+        {"tie_word_embeddings": True},
+    ),
+    "pythia-6.9b": (6_857_302_016, "gpt_neox", (4096, 32, 32, None, 16384, 50432), {}),
+    "smollm2-1.7b": (
+        1_711_376_384,
+        "llama",
+        (2048, 24, 32, 32, 8192, 49152),
+        {"tie_word_embeddings": True},
+    ),
+    "phi-3.5-moe": (
+        41_873_153_344,
+        "phimoe",
+        (4096, 32, 32, 8, 6400, 32064),
+        {
+            "num_local_experts": 16,
+            "num_experts_per_tok": 2,
+            "attention_bias": True,
+            "lm_head_bias": True,
+        },
+    ),
+    "qwen1.5-moe-a2.7b": (
+        14_315_784_192,
+        "qwen2_moe",
+        (2048, 24, 16, 16, 5632, 151936),
+        {
+            "num_experts": 60,
+            "num_experts_per_tok": 4,
+            "moe_intermediate_size": 1408,
+            "shared_expert_intermediate_size": 5632,
+        },
+    ),
+    "glm-4.5-air": (
+        106_852_245_504,
+        "glm4_moe",
+        (4096, 46, 96, 8, 10944, 151552),
+        {
+            "head_dim": 128,
+            "attention_bias": True,
+            "n_routed_experts": 128,
+            "n_shared_experts": 1,
+            "num_experts_per_tok": 8,
+            "moe_intermediate_size": 1408,
+            "first_k_dense_replace": 1,
+            "num_nextn_predict_layers": 1,
+        },
+    ),
+}
+SIZE_FIELDS = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "intermediate_size",
+    "vocab_size",
+)
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_further_families_have_their_published_parameters(name):
+    parameters, model_type, sizes, more = FURTHER[name]
+    values = dict(zip(SIZE_FIELDS, sizes, strict=True), model_type=model_type, **more)
+    read = imported(values)
+    assert read.document.shape().parameters == parameters
+    assert read.assumed == ()
+    assert ("n_shared_experts" in more) == any("further tokens" in n for n in read.not_modelled)
+
+
 @pytest.mark.parametrize("name", ACTIVE_BILLIONS)
 def test_active_parameters_are_those_of_the_model_card(name):
     assert round(config_model(name).active_parameters / 1e9, 2) == ACTIVE_BILLIONS[name]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from explorer.chips.ascend910a_numbers import Ascend910aNumbers
+from explorer.chips.ascend910a_scale import is_measured, measured_model
 from explorer.chips.inputs import Inputs
 
 BINARY = "./cpp_engine/build-ascend/pocketllm_engine"
@@ -58,6 +59,9 @@ def deployment(
 def _notes(inputs: Inputs) -> tuple[str, ...]:
     plan = inputs.scenario.plan
     notes = [f"{CHECKPOINT} stands for the model's directory on every rank's machine."]
+    if not is_measured(inputs.model):
+        measured = measured_model().name
+        notes.append(f"The report's engine ran {measured}: it may not run {inputs.model.name}.")
     if int(plan.tp_prefill) != int(plan.tp_decode):
         notes.append("One world serves both phases: the lines use the prefill TP.")
     if int(plan.micro_batch_prefill) > 1 or int(plan.micro_batch_decode) > 1:
