@@ -115,7 +115,7 @@ def summary_document(read: ImportedModel) -> dict[str, Any]:
 
 
 def _row(part: Part, layers: int, repeated: bool) -> PartRow:
-    formula = f"{layers} layers × {part.formula}" if repeated else part.formula
+    formula = f"{human(layers, 'layers')} × {part.formula}" if repeated else part.formula
     return PartRow(part.name, layers, formula, layers * part.elements, layers * part.active)
 
 

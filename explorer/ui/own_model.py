@@ -94,7 +94,13 @@ def _model(read: ImportedModel) -> None:
     st.markdown(_sentence(model))
     with st.container(horizontal=True):
         for figure in figures(model):
-            st.metric(figure.label, _metric(figure), border=True, width=METRIC_WIDTH)
+            st.metric(
+                figure.label,
+                _metric(figure),
+                border=True,
+                width=METRIC_WIDTH,
+                help=f"{figure.value:,} {figure.unit} = {plain(figure.formula)}",
+            )
     _said("Assumed", read.assumed, "What the file does not say")
     _said("Not modelled", read.not_modelled, "What of the file has no part in the results")
     st.markdown("**Where these figures come from**")
