@@ -5,6 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from explorer.chips.ascend910a_formulas import (
+    names_in,
+    unfolded_decode,
+    unfolded_prefill,
+    unfolded_synced,
+)
 from explorer.chips.ascend910a_scale import is_measured
 from explorer.chips.inputs import Inputs
 from explorer.config.hugging_face import imported
@@ -16,6 +22,7 @@ from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.export import export_document
 from tests.configs import CONFIGS, config, imported_config
 from tests.scenarios import ASCEND, MT3000, scenario
+from tests.test_chips_ascend910a_parts import times, worked_out
 
 CHIPS = (MT3000, ASCEND)
 ROOM = {"hardware.memory_bytes": 1e13}
@@ -147,6 +154,35 @@ def test_slopes_of_the_ascend_scale_with_what_a_layer_is():
     assert heads["full_attention"] == pytest.approx(2 * before["full_attention"])
     state = terms(replace(base, linear_value_heads=96))
     assert state["gated_delta"] == pytest.approx(2 * before["gated_delta"])
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("rows", [64, 4096])
+def test_formulas_written_out_hold_for_any_model(name, rows):
+    e = evaluate(on(ASCEND, name, **{"workload.prompt_tokens": rows}))
+    machine, share = e.machine, e.prefill_shares[0]
+    one, profile = machine.prefill_pass(share), machine.synced_profile(share).phases
+    pairs = (
+        (unfolded_prefill(one), times(one.stage().terms, "busy_seconds")),
+        (unfolded_synced(one), {phase: float(part) for phase, part in profile.items()}),
+        (
+            unfolded_decode(machine.work(e.decode_shares[0], e.inputs.tp_decode)),
+            times(e.decode_stage.terms),
+        ),
+    )
+    for unfolding, expected in pairs:
+        assert worked_out(unfolding) == pytest.approx(expected, rel=1e-9, abs=1e-15)
+        used = set().union(*(names_in(f.expression) for f in unfolding.formulas.values()))
+        assert set(unfolding.symbols) == used - {"2", "6", "max"}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_limits_of_another_model_are_numbers_and_no_recurrence_has_none(name):
+    machine = evaluate(on(ASCEND, name)).machine
+    limits = {limit.name: float(limit.value) for limit in machine.limits()}
+    assert all(np.isfinite(value) and value > 0 for value in limits.values())
+    recurrent = machine.inputs.model.layers_with("linear_attention") > 0
+    assert ("recurrence_time_factor" in limits) == recurrent
 
 
 def test_replay_of_another_model_ends_when_its_pass_does():

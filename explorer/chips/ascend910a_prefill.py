@@ -14,7 +14,7 @@ import numpy as np
 from explorer.chips.ascend910a_scale import attention_ratio
 from explorer.chips.ascend910a_work import RECURRENCE_NUMBERS, Work
 from explorer.config.model import LayerKind
-from explorer.config.sizes import ATTENTION_OF, caches_tokens
+from explorer.config.sizes import ATTENTION_OF, caches_tokens, has_experts
 from explorer.costs.arrays import ONE, ZERO, Array, scalar, total
 from explorer.costs.attention import causal_keys, full_attention_macs
 from explorer.costs.collective import all_reduce_rank_bytes
@@ -25,6 +25,8 @@ from explorer.costs.timeline import Operator, Replay, Site, Step, Stretch, repla
 OPERATORS_PER_LAYER = 6
 """Groups of operators issued a layer beside the two sites; equal issue times are assumed."""
 NORMS_PER_LAYER = 2
+MIXER, MLP = 2, 1
+"""All-reduces a layer from which on the mixer's, and the MLP's, is among them."""
 BEFORE_LAYERS = -1
 
 
@@ -179,17 +181,21 @@ class PrefillPass:
             Operator("norm", issue, norm + n.device_fixed_seconds_per_layer),
             Operator(f"{prefix}.in", issue, gemm["in"]),
             Operator(ATTENTION_OF[kind] if full else "gated_delta", issue, mixer),
-            self._site(f"{prefix}.out", gemm["out"]),
+            self._site(f"{prefix}.out", gemm["out"], MIXER),
             Operator("norm", issue, norm),
             Operator("mlp.gate_up", issue, gemm["up"]),
             Operator("other", issue, other),
-            self._site("mlp.down", gemm["down"]),
+            self._site("mlp.down", gemm["down"], MLP),
         )
 
-    def _site(self, name: str, gemm: Array) -> Site:
+    def _site(self, name: str, gemm: Array, least: int) -> Site:
+        """Return a product and its all-reduce; without one it is neither sliced nor issued."""
         fixed, wire = self._all_reduce
-        s = self.slices
-        return Site(name, self._slice_issue_seconds, gemm / s, fixed, wire / s, s)
+        reduced = self.work.numbers.all_reduces_per_layer >= least
+        here = np.where(reduced, ONE, ZERO)
+        s = np.where(reduced, self.slices, ONE)
+        issue = here * self._slice_issue_seconds
+        return Site(name, issue, gemm / s, here * fixed, here * wire / s, s)
 
     def stage(self) -> Stage:
         """Return the terms of the wall: the device's chain, then waiting for the host.
@@ -256,6 +262,13 @@ class PrefillPass:
             )
         )
 
+    @property
+    def _gemm_numbers(self) -> tuple[str, ...]:
+        """Numbers that the time of products rests on; of experts also the streaming of weights."""
+        experts = any(map(has_experts, self.work.share.layers))
+        streams = ("weight_stream_bytes_per_second",) if experts else ()
+        return ("projection_seconds_per_row_layer", *streams)
+
     @cached_property
     def all_gemm_seconds(self) -> Array:
         """All products of the stage's layers [s]."""
@@ -318,7 +331,7 @@ class PrefillPass:
                 "projections",
                 total(gemms),
                 Bound.COMPUTE,
-                ("projection_seconds_per_row_layer",),
+                self._gemm_numbers,
                 weights + layers * payload,
                 rows * passed,
                 busy_seconds=np.maximum(self.all_gemm_seconds, total(gemms)),

@@ -24,8 +24,8 @@ from explorer.costs.partition import StageShare
 from explorer.costs.terms import Bound, Term, code
 from explorer.costs.transfer import message_seconds
 
-ALL_REDUCES_PER_LAYER = 2
-"""One after the attention output and one after the MLP, both row-parallel (section 1)."""
+RECURRENCE_PASSES = 3
+"""Passes over the state a token: k^T S, the rank-1 update, and scaling it (section 5.4)."""
 RECURRENCE_NUMBERS = (*RECURRENCE_GROUPS, "recurrence_time_factor")
 
 
@@ -89,6 +89,16 @@ class Work:
             ]
         )
 
+    @cached_property
+    def mean_layers(self) -> Array:
+        """The stage's layers, weighted by the MACs of a row over the measured average layer's."""
+        return total(
+            [
+                count * sum(self.gemm_shares(kind).values())
+                for kind, count in self.share.layers.items()
+            ]
+        )
+
     @property
     def width(self) -> float:
         """How much wider a row is than that of the model that slopes were measured with."""
@@ -97,7 +107,8 @@ class Work:
     @property
     def all_reduces(self) -> Array:
         """All-reduces of one pass: two a layer and one of the hidden state (129 at 64 layers)."""
-        return ALL_REDUCES_PER_LAYER * self.share.layer_count + self.share.embedding
+        layers = self.numbers.all_reduces_per_layer * self.share.layer_count
+        return layers + self.share.embedding
 
     def payload_bytes(self, rows: Array) -> Array:
         """Return bytes of an all-reduce: rows x hidden size x element (section 5.3)."""
@@ -122,7 +133,7 @@ class Work:
 
     def recurrence_macs(self, rows: Array) -> Array:
         """Return MACs of one gated-delta layer: three passes over the state a token."""
-        return 3 * rows * self.inputs.model.linear_state_elements / self.tp
+        return RECURRENCE_PASSES * rows * self.inputs.model.linear_state_elements / self.tp
 
     def gemm_shares(self, kind: LayerKind) -> dict[str, float]:
         """Return MACs of a layer's products as fractions of the measured model's average layer.

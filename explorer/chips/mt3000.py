@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from explorer.chips.inputs import Inputs, Kinds, kinds_reader, read_numbers
-from explorer.chips.machine import Capacity, Link, Roof
-from explorer.chips.mt3000_layers import expert_terms, linear_attention_terms
+from explorer.chips.machine import Capacity, Limit, Link, Roof
+from explorer.chips.mt3000_layers import expert_terms, linear_attention_terms, unfused_operators
+from explorer.chips.mt3000_limits import physical_limits
 from explorer.chips.mt3000_numbers import Mt3000Numbers
 from explorer.config.model import LayerKind
 from explorer.config.sizes import caches_tokens, has_experts
@@ -231,6 +232,14 @@ class Mt3000:
             "extrapolated.",
         )
 
+    def remarks(self) -> tuple[str, ...]:
+        """Return nothing: the plan runs as asked."""
+        return ()
+
+    def limits(self) -> tuple[Limit, ...]:
+        """Return what messages, kernel and softmax of this cluster cannot pass."""
+        return physical_limits(self.numbers)
+
     def _terms(self, work: Pass) -> PassTerms:
         model = self.inputs.model
         requests, hidden = work.requests, model.hidden_size
@@ -255,7 +264,7 @@ class Mt3000:
                 if has_experts(kind)
                 else self.mlp(rows, model.ffn_width, tp)
             ),
-            self._unfused_operators(kind, work),
+            unfused_operators(self, kind, work),
             self._all_reduces(work),
             fixed_term(
                 "layer_launch",
@@ -292,23 +301,6 @@ class Mt3000:
             self.gemm("gate_up_linear", rows, hidden, width, tp).times(ONE * gates),
             self.gemm("down_linear", rows, width, hidden, tp, split_inputs=True),
         ]
-
-    def _unfused_operators(self, kind: LayerKind, work: Pass) -> Term:
-        """Return what RoPE, SiLU, Mul and Add move through DDR as operators of their own.
-
-        Within fused regions these tensors never leave the chip.
-        """
-        i = self.inputs
-        separate = i.scenario.kernel.fusion == "separate"
-        model = i.model
-        rotated = model.query_heads / work.tp + kv_heads_per_rank(model, work.tp)
-        rope = 2 * rotated * model.head_dim * (1 if caches_tokens(kind) else 0)
-        gates = model.mlp_matrices - 1
-        activation = (2 + 3 * (gates - 1)) * model.passed_ffn_width(kind) / work.tp
-        adds = 2 * 3 * model.hidden_size
-        moved = work.rows * (rope + activation + adds) * i.compute_bytes * (1 if separate else 0)
-        kinds = self.kinds("ddr_bandwidth_bytes_per_second")
-        return self.roofline_term("separate_operators", ZERO, moved, Bound.ACTIVATIONS, kinds)
 
     def _self_attention(self, kind: LayerKind, work: Pass) -> list[Term]:
         model, rows, tp = self.inputs.model, work.rows, work.tp

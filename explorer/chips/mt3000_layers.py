@@ -1,11 +1,14 @@
-"""MT-3000: what a layer of another kind has: experts for the MLP, a recurrence for attention."""
+"""MT-3000: parts of a layer that depend on its kind: experts, a recurrence, operators apart."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from explorer.costs.arrays import ONE
+from explorer.config.model import LayerKind
+from explorer.config.sizes import caches_tokens
+from explorer.costs.arrays import ONE, ZERO
 from explorer.costs.experts import distinct_experts, rows_per_expert
+from explorer.costs.memory import kv_heads_per_rank
 from explorer.costs.terms import Bound, Term
 
 if TYPE_CHECKING:
@@ -51,3 +54,21 @@ def linear_attention_terms(machine: Mt3000, work: Pass) -> list[Term]:
         machine.roofline_term("recurrence", macs, state_bytes, Bound.KV_CACHE, kinds),
         machine.gemm("output_linear", rows, value_width, model.hidden_size, tp, True),
     ]
+
+
+def unfused_operators(machine: Mt3000, kind: LayerKind, work: Pass) -> Term:
+    """Return what RoPE, SiLU, Mul and Add move through DDR as operators of their own.
+
+    Within fused regions these tensors never leave the chip.
+    """
+    i = machine.inputs
+    separate = i.scenario.kernel.fusion == "separate"
+    model = i.model
+    rotated = model.query_heads / work.tp + kv_heads_per_rank(model, work.tp)
+    rope = 2 * rotated * model.head_dim * (1 if caches_tokens(kind) else 0)
+    gates = model.mlp_matrices - 1
+    activation = (2 + 3 * (gates - 1)) * model.passed_ffn_width(kind) / work.tp
+    adds = 2 * 3 * model.hidden_size
+    moved = work.rows * (rope + activation + adds) * i.compute_bytes * (1 if separate else 0)
+    kinds = machine.kinds("ddr_bandwidth_bytes_per_second")
+    return machine.roofline_term("separate_operators", ZERO, moved, Bound.ACTIVATIONS, kinds)
