@@ -116,7 +116,7 @@ def test_a_model_document_is_read_as_well_as_a_config() -> None:
 def test_no_page_fails_on_a_model_of_another_kind(name: str, preset: str) -> None:
     app = with_config(name, preset)
     app.button(key="use_model").click().run()
-    for page in ("", "search", "inside", "slices", "attribution", "share"):
+    for page in ("", "search", "pipeline", "slices", "attribution", "compare", "share"):
         to_page(app, page)
         assert not app.exception, page
         assert not app.error, page
