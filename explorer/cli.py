@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from explorer import (
     compare_command,
     fidelity_command,
+    model_command,
     schema_command,
     search_command,
     sensitivity_command,
@@ -21,7 +22,7 @@ from explorer import (
 from explorer.chips.registry import check_numbers
 from explorer.config.chip import Chip
 from explorer.config.errors import InputError, printable
-from explorer.config.files import chip_from, scenario_from
+from explorer.config.files import chip_from, is_file, scenario_from
 from explorer.config.links import (
     DEFAULT_PRESET,
     apply_texts,
@@ -30,6 +31,7 @@ from explorer.config.links import (
     open_link,
     split_assignments,
 )
+from explorer.config.own_model import LEAD, model_from, with_model
 from explorer.config.presets import scenario_presets
 from explorer.config.scenario import Scenario
 from explorer.serving.export import export_document
@@ -64,14 +66,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def chosen_scenario(options: argparse.Namespace) -> Scenario:
-    """Return the scenario that ``SOURCE``, ``--chip`` and ``--set`` name; raises InputError."""
-    scenario = scenario_from(options.source)
+    """Return the scenario that ``SOURCE``, ``--chip``, ``--model`` and ``--set`` name.
+
+    Chip and model come first, so that what ``--set`` says is what is used or refused.
+
+    Raises:
+        InputError: for what cannot be read or is not accepted.
+    """
+    scenario, texts = scenario_from(options.source), split_assignments(options.set)
     if options.chip is not None:
         chip = chip_from(options.chip)
         if isinstance(chip, Chip):
             check_numbers(chip)
         scenario = scenario.with_chip(chip)
-    changed, problems = apply_texts(scenario, split_assignments(options.set))
+    chosen = options.model
+    if chosen is None and is_file(texts.get("model", "")):
+        chosen = texts.pop("model")
+    if chosen is not None:
+        scenario, adjusted = with_model(scenario, model_from(chosen).document)
+        for problem in adjusted:
+            print(f"explorer: {LEAD}: {problem.sentence()}", file=sys.stderr)
+    changed, problems = apply_texts(scenario, texts)
     if problems:
         raise InputError(problems)
     return changed
@@ -129,6 +144,10 @@ def _parser() -> Parser:
     fidelity_command.add_options(fidelity)
     fidelity.set_defaults(command=_fidelity)
 
+    model = commands.add_parser("model", help="print what a model's config amounts to")
+    model_command.add_options(model)
+    model.set_defaults(command=_model)
+
     link = commands.add_parser("link", help="print the share link of a scenario")
     add_source(link)
     link.add_argument("--base", default="", help="address of the app to put before the query")
@@ -148,6 +167,11 @@ def _parser() -> Parser:
 def add_source(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name a scenario."""
     parser.add_argument("source", metavar="ID|FILE", help="a preset, or a scenario or export file")
+    parser.add_argument(
+        "--model",
+        metavar="CONFIG.json",
+        help="use another model: a Hugging Face config, a model document, or a preset",
+    )
     parser.add_argument(
         "--set",
         action="append",
@@ -229,6 +253,11 @@ def _fidelity(options: argparse.Namespace) -> int:
 def _schema(options: argparse.Namespace) -> int:
     print_json(schema_command.run(options))
     return 0
+
+
+def _model(options: argparse.Namespace) -> int:
+    document, text = model_command.run(options)
+    return _print_result(document, text, options.json)
 
 
 def _link(options: argparse.Namespace) -> int:

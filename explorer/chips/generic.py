@@ -23,9 +23,11 @@ from explorer.config.chip import peak_name
 from explorer.config.errors import refuse
 from explorer.config.model import LayerKind
 from explorer.config.numbers import as_float_array
+from explorer.config.sizes import caches_tokens, has_experts
 from explorer.costs.arrays import ONE, ZERO, Array, Codes, scalar
 from explorer.costs.attention import decode_attention, full_attention_macs
-from explorer.costs.memory import kv_bytes_per_token_layer, kv_heads_per_rank
+from explorer.costs.experts import distinct_experts, rows_per_expert
+from explorer.costs.memory import attended_tokens, kv_bytes_per_token_layer, kv_heads_per_rank
 from explorer.costs.partition import StageShare
 from explorer.costs.roofline import roofline_seconds
 from explorer.costs.terms import Bound, Stage, Term, code, fixed_term
@@ -197,12 +199,12 @@ class Generic:
     def _operators(self, kind: LayerKind, work: Pass) -> tuple[Term, ...]:
         return (
             self._norm("attention_norm", work.rows),
-            *(self._attention(work) if kind == "full_attention" else self._recurrence(work)),
+            *(self._attention(kind, work) if caches_tokens(kind) else self._recurrence(work)),
             self._norm("ffn_norm", work.rows),
-            *self._mlp(work),
+            *(self._experts(work) if has_experts(kind) else self._dense_mlp(work)),
         )
 
-    def _attention(self, work: Pass) -> tuple[Term, ...]:
+    def _attention(self, kind: LayerKind, work: Pass) -> tuple[Term, ...]:
         i, model, rows = self.inputs, self.inputs.model, work.rows
         heads, kv_heads = model.query_heads / work.tp, kv_heads_per_rank(model, work.tp)
         columns = (heads * model.query_projection_factor + 2 * kv_heads) * model.head_dim
@@ -210,11 +212,11 @@ class Generic:
         return (
             self._product("qkv_linear", rows, ONE * model.hidden_size, columns),
             self._operator("rope", ZERO, rotated, code(Bound.ACTIVATIONS)),
-            self._scores(work, heads),
+            self._scores(kind, work, heads),
             self._product("output_linear", rows, heads * model.head_dim, ONE * model.hidden_size),
         )
 
-    def _scores(self, work: Pass, heads: Array) -> Term:
+    def _scores(self, kind: LayerKind, work: Pass, heads: Array) -> Term:
         """Return attention itself: scores stay on chip, K and V are read once a request.
 
         In prefill as they were just computed, in decode as the cache stores them.
@@ -223,7 +225,7 @@ class Generic:
         if work.decodes:
             cost = decode_attention(
                 work.requests,
-                i.mean_context_tokens,
+                attended_tokens(i.model, kind, i.mean_context_tokens),
                 heads,
                 kv_bytes_per_token_layer(i.model, work.tp, i.kv_bytes),
                 head_dim,
@@ -231,7 +233,9 @@ class Generic:
             )
             macs, moved = cost.macs, cost.bytes
         else:
-            macs = full_attention_macs(work.requests, i.prompt_tokens, heads, head_dim)
+            macs = full_attention_macs(
+                work.requests, i.prompt_tokens, heads, head_dim, i.model.attended_window(kind)
+            )
             width = 2 * (heads + kv_heads_per_rank(i.model, work.tp)) * head_dim
             moved = work.rows * width * i.compute_bytes
         return self._operator("attention", macs, moved, code(Bound.KV_CACHE))
@@ -243,10 +247,10 @@ class Generic:
         q^T S work on it on chip).
         """
         i, model, rows = self.inputs, self.inputs.model, work.rows
-        key_width = model.linear_key_heads * model.linear_head_dim
-        value_width = model.linear_value_heads * model.linear_head_dim
-        columns = (2 * key_width + 2 * value_width + 2 * model.linear_value_heads) / work.tp
-        macs = 3 * rows * model.linear_value_heads * model.linear_head_dim**2 / work.tp
+        value_width = model.linear_value_width
+        wide = 2 * model.linear_key_width + 2 * value_width + 2 * model.linear_value_heads
+        columns = wide / work.tp
+        macs = 3 * rows * model.linear_state_elements / work.tp
         state = 2 * work.requests * model.state_bytes_per_layer / work.tp
         moved = state + rows * (columns + value_width / work.tp) * i.compute_bytes
         hidden = ONE * model.hidden_size
@@ -256,15 +260,35 @@ class Generic:
             self._product("output_linear", rows, value_width / work.tp, hidden),
         )
 
-    def _mlp(self, work: Pass) -> tuple[Term, ...]:
-        model, rows = self.inputs.model, work.rows
-        hidden, width = ONE * model.hidden_size, model.ffn_width / work.tp
-        inner = (model.mlp_matrices - 1) * width
+    def _dense_mlp(self, work: Pass) -> tuple[Term, ...]:
+        return self._mlp(work.rows, self.inputs.model.ffn_width / work.tp)
+
+    def _mlp(self, rows: Array, width: Array, prefix: str = "") -> tuple[Term, ...]:
+        """Return the products and the activation of an MLP of a rank's width."""
+        model = self.inputs.model
+        hidden, inner = ONE * model.hidden_size, (model.mlp_matrices - 1) * width
         moved = rows * (inner + width) * self.inputs.compute_bytes
         return (
-            self._product("gate_up_linear", rows, hidden, inner),
-            self._operator("activation", ZERO, moved, code(Bound.ACTIVATIONS)),
-            self._product("down_linear", rows, width, hidden),
+            self._product(f"{prefix}gate_up_linear", rows, hidden, inner),
+            self._operator(f"{prefix}activation", ZERO, moved, code(Bound.ACTIVATIONS)),
+            self._product(f"{prefix}down_linear", rows, width, hidden),
+        )
+
+    def _experts(self, work: Pass) -> tuple[Term, ...]:
+        """Return router, routed experts as grouped products, and shared experts.
+
+        A grouped product is one launch over all experts that the rows pass, each on its mean share
+        of the rows.
+        """
+        model, rows, tp = self.inputs.model, work.rows, work.tp
+        touched = distinct_experts(rows, model.experts, model.experts_per_token)
+        each = rows_per_expert(rows, model.experts, model.experts_per_token)
+        routed = self._mlp(each, model.expert_ffn_width / tp, "expert_")
+        shared = model.shared_expert_ffn_width
+        return (
+            self._product("router", rows, ONE * model.hidden_size, ONE * model.experts),
+            *(term.times(touched) for term in routed),
+            *(self._mlp(rows, shared / tp) if shared else ()),
         )
 
     def _norm(self, name: str, rows: Array) -> Term:

@@ -83,7 +83,7 @@ def link_query(scenario: Scenario, reference: str) -> str:
     base = preset_scenario(pinned)
     for field in ("chip", "model"):
         if isinstance(getattr(scenario, field), Chip | ModelDocument):
-            raise refuse(field, "", "a document of its own does not fit in a link; use the file")
+            raise refuse(field, "", "a document of its own fits in no link; use the file")
     pairs = [("preset", pinned), *_differences(base, scenario)]
     query = urlencode(pairs, quote_via=quote, safe="@.-:")
     if len(query) > LONGEST_LINK:

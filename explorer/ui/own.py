@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from explorer.ui import own_chip
+from explorer.ui import own_chip, own_model
 
 CHOSEN, WIDGET = "own", "own:section"
 SECTIONS: dict[str, Callable[[], None]] = {
+    "Model": own_model.section,
     "Chip": own_chip.section,
 }
 

@@ -31,7 +31,10 @@ def _link() -> None:
     st.subheader("Share link", anchor=False)
     query = state.share_query()
     if query is None:
-        st.info(f"There is no link to this scenario: {plain(state.why_no_link())}")
+        st.info(
+            f"**This scenario travels by file.** {plain(state.why_no_link())}. The exported file "
+            "below holds all of it, and opens on this page."
+        )
         return
     st.code(f"{_address()}?{query}", language=None, wrap_lines=True)
     st.caption(

@@ -11,6 +11,7 @@ from explorer.config.scenario import WORD_FIELDS, Scenario
 from explorer.ui import state
 from explorer.ui.controls import knob_slider
 from explorer.ui.folded import folded
+from explorer.ui.text import plain
 
 MAIN_HARDWARE = {
     "mt3000": ("ddr_bandwidth_bytes_per_second", "sm_bytes", "am_bytes", "gsm_bytes"),
@@ -154,13 +155,17 @@ def _preset() -> None:
     )
     st.caption(presets[state.preset()].why)
     # Always there: an element that comes and goes would close the expanders below it.
+    scenario = state.scenario()
+    model = plain(scenario.model_document().name)
+    origin = "Model" if isinstance(scenario.model, str) else "Model from a file"
+    st.caption(f"{origin}: **{model}**")
     st.button(
         "Reset to preset",
         on_click=state.load_preset,
         args=(state.preset(),),
         width="stretch",
         key="reset",
-        disabled=state.scenario() == state.baseline(),
+        disabled=scenario == state.baseline(),
     )
 
 
