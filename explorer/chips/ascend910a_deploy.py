@@ -9,7 +9,7 @@ from explorer.chips.ascend910a_numbers import Ascend910aNumbers
 from explorer.chips.ascend910a_scale import is_measured, measured_model
 from explorer.chips.inputs import Inputs
 from explorer.config.numbers import as_float_array
-from explorer.config.scenario import Plan
+from explorer.config.sections import Plan
 from explorer.costs.arrays import Array, scalar
 from explorer.costs.overlap import effective_slices, slices_by_rule
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.config.scenario import Kernel
+from explorer.config.sections import Kernel
 from explorer.costs.arrays import Array
 from explorer.costs.attention import AttentionTiles, row_block
 from explorer.costs.gemm import GemmCluster, GemmTile

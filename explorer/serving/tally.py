@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from explorer.config.scenario import Limits
+from explorer.config.sections import Limits
 from explorer.costs.arrays import Array
 from explorer.serving.decode_ring import CachedRequest
 from explorer.serving.distribution import Distribution
