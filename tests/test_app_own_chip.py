@@ -40,6 +40,7 @@ FILE: dict[str, Any] = {
 def at_own(**parameters: str) -> AppTest:
     app = opened(**parameters)
     to_page(app, "own")
+    app.segmented_control(key="own:section").set_value("Chip").run()
     assert not app.exception
     return app
 
