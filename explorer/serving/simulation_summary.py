@@ -42,7 +42,8 @@ def summarised(
 ) -> Simulation:
     """Return the results of a finished run."""
     seconds = tally.last_seconds
-    speed = _speed(plan, tally)
+    closed = _at_mean_lengths(plan, tally)
+    speed = _speed(plan, tally, closed)
     caches = _caches(plan, pools, seconds)
     return Simulation(
         requests=tally.requests,
@@ -58,7 +59,7 @@ def summarised(
             tally.blocked.histogram(detail.histogram_bins),
             tally.buffer.histogram(detail.histogram_bins),
         ),
-        goodput=None if plan.saturated else _goodput(plan, tally, speed),
+        goodput=None if plan.saturated else _goodput(plan, tally, speed, closed),
         stages=_stages(pools[0], seconds),
         caches=caches,
         buffer=_buffer(plan, pools, seconds),
@@ -71,8 +72,7 @@ def summarised(
     )
 
 
-def _speed(plan: SimulationPlan, tally: Tally) -> Speed:
-    closed = _at_mean_lengths(plan, tally)
+def _speed(plan: SimulationPlan, tally: Tally, closed: Evaluation) -> Speed:
     whole = tally.last_seconds
     measured = tally.rates() or (
         (tally.output_tokens / whole, tally.requests / whole) if whole > 0 else (0.0, 0.0)
@@ -110,12 +110,14 @@ def _mean_lengths(tally: Tally) -> tuple[int, int]:
     return prompt, output
 
 
-def _goodput(plan: SimulationPlan, tally: Tally, speed: Speed) -> Goodput:
+def _goodput(plan: SimulationPlan, tally: Tally, speed: Speed, closed: Evaluation) -> Goodput:
     limits = plan.scenario.limits
     tokens = tally.kept_tokens / tally.output_tokens
     return Goodput(
         ttft_limit_seconds=None if limits.ttft_seconds is None else float(limits.ttft_seconds),
         tpot_limit_seconds=None if limits.tpot_seconds is None else float(limits.tpot_seconds),
+        idle_ttft_seconds=float(closed.ttft_seconds),
+        idle_tpot_seconds=float(closed.tpot_seconds),
         attained_fraction=tally.kept / tally.requests,
         ttft_fraction=tally.kept_ttft / tally.requests,
         tpot_fraction=tally.kept_tpot / tally.requests,
