@@ -10,6 +10,7 @@ from explorer.config.presets import load_scenario_preset, scenario_presets
 from explorer.config.scenario import WORD_FIELDS, Scenario
 from explorer.ui import state
 from explorer.ui.controls import knob_slider
+from explorer.ui.folded import folded
 
 MAIN_HARDWARE = {
     "mt3000": ("ddr_bandwidth_bytes_per_second", "sm_bytes", "am_bytes", "gsm_bytes"),
@@ -38,11 +39,13 @@ PRECISION_LABELS = {
     "precision.kv": "KV cache stored as",
 }
 MECHANISM_LABELS = {
-    "kernel.attention": "Attention in prefill",
-    "kernel.fusion": "Operator fusion",
-    "kernel.launch": "Kernel launches",
+    "mt3000": {
+        "kernel.attention": "Attention in prefill",
+        "kernel.fusion": "Operator fusion",
+        "kernel.launch": "Kernel launches",
+    },
+    "ascend910a": {"kernel.recurrence": "Instruction groups of the recurrence"},
 }
-RECURRENCE_LABEL = "Instruction groups of the recurrence"
 WORD_NAMES = {
     "whole": "All",
     "without_broadcast_rows": "No broadcast rows",
@@ -58,12 +61,24 @@ WORD_NAMES = {
     "per_head": "Each head",
     "disaggregated": "Pools apart",
     "shared": "The same ones",
+    "saturated": "All at the start",
+    "poisson": "At random",
+    "constant": "Evenly",
+    "bursts": "In bursts",
+    "bounded": "Prefill pauses",
+    "unbounded": "It grows without bound",
+    "no_buffer": "There is none",
+    "arrival_order": "As they arrive",
+    "by_length": "Sorted by length",
+    "as_full": "A full one",
+    "by_size": "Its own size",
 }
 SHARED_PLACEMENT = "shared"
 WORD_HELP = {
     "plan": "Apart: pools with a buffer between (Eqs 12-22). Shared: the same clusters or cards "
     "prefill a batch and then decode it.",
     "precision": "Storage formats are converted on load; only the arithmetic changes the peak.",
+    "simulation": "Which requests arrive, and who waits when; it changes nothing on other pages.",
     "kernel": "What the paper's mechanisms are worth: switch one off and see the headline change.",
 }
 
@@ -78,8 +93,9 @@ def sidebar() -> None:
             _sliders("hardware", MAIN_HARDWARE[family])
         with st.expander("Workload", expanded=True):
             _sliders("workload", WORKLOAD)
-        with st.expander("Placement"):
-            _words("plan.placement", "Prefill and decode run on", scenario)
+        with folded("Placement", "placement") as is_open:
+            if is_open:
+                word_control("plan.placement", "Prefill and decode run on", scenario)
         if scenario.plan.placement == SHARED_PLACEMENT:
             with st.expander("Plan: the same cards prefill and decode", expanded=True):
                 _sliders("plan", SHARED)
@@ -93,22 +109,22 @@ def sidebar() -> None:
         if family == "ascend910a":
             with st.expander("All-reduce slices", expanded=True):
                 _sliders("plan", SLICES)
-        with st.expander("Precision"):
-            for path, label in PRECISION_LABELS.items():
-                _words(path, label, scenario)
-        if family == "mt3000":
-            with st.expander("Mechanisms"):
-                for path, label in MECHANISM_LABELS.items():
-                    _words(path, label, scenario)
-        if family == "ascend910a":
-            with st.expander("Mechanisms"):
-                _words("kernel.recurrence", RECURRENCE_LABEL, scenario)
-        with st.expander("Limits and measured times"):
-            for path in LIMITS:
-                knob_slider(path)
-        with st.expander("Every other number of the machine"):
-            names = scenario.chip_document().quantities
-            _sliders("hardware", tuple(n for n in names if n not in MAIN_HARDWARE[family]))
+        with folded("Precision", "precision") as is_open:
+            if is_open:
+                for path, label in PRECISION_LABELS.items():
+                    word_control(path, label, scenario)
+        with folded("Mechanisms", "mechanisms") as is_open:
+            if is_open:
+                for path, label in MECHANISM_LABELS[family].items():
+                    word_control(path, label, scenario)
+        with folded("Limits and measured times", "limits") as is_open:
+            if is_open:
+                for path in LIMITS:
+                    knob_slider(path)
+        with folded("Every other number of the machine", "hardware") as is_open:
+            if is_open:
+                names = scenario.chip_document().quantities
+                _sliders("hardware", tuple(n for n in names if n not in MAIN_HARDWARE[family]))
         _exact_value()
 
 
@@ -150,7 +166,8 @@ def _sliders(section: str, names: tuple[str, ...]) -> None:
         knob_slider(f"{section}.{name}")
 
 
-def _words(path: str, label: str, scenario: Scenario) -> None:
+def word_control(path: str, label: str, scenario: Scenario) -> None:
+    """Show the choice of a word of this session's scenario, on the sidebar or a page."""
     options = WORD_FIELDS[path]
     if path == "precision.compute":
         options = scenario.chip_document().compute_precisions
