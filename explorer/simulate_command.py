@@ -275,8 +275,9 @@ def _buffer_lines(document: dict[str, Any]) -> list[str]:
     held = f"peak {human(buffer['peak_bytes'], 'B')} of {human(buffer['limit_bytes'], 'B')}"
     paused = human(buffer["paused_seconds"], "s")
     share = human(buffer["paused_fraction"], "fraction")
+    lines = [] if most == 0 else [f"  buffer          {held}; {peak}"]
     return [
-        f"  buffer          {held}; {peak}",
+        *lines,
         f"  prefill paused  {paused} a pipeline, {share} of the time",
     ]
 
