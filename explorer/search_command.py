@@ -1,33 +1,44 @@
-"""The ``search`` command: options, progress on stderr, and its document."""
+"""The ``search`` command: options, progress on stderr, and the files that it writes."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from explorer import pareto_command, storage_options
+from explorer.config.budget import BUDGET
 from explorer.config.errors import InputError, refuse
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
-from explorer.search.certificate import Certificate, certify
-from explorer.search.objectives import OBJECTIVES, objective_named
+from explorer.search.bound import BoundReport
+from explorer.search.certificate import estimated_seconds
+from explorer.search.comparison import compare
+from explorer.search.objectives import OBJECTIVES, Objective, objective_named
+from explorer.search.proof import (
+    Proof,
+    ProofSettings,
+    better_plan,
+    enumerates,
+    plans_to_prove,
+    prove_best,
+)
 from explorer.search.samplers import AUTO, SAMPLERS
 from explorer.search.space import Space, default_space, varied_space
-from explorer.search.staged import staged_plan
 from explorer.search.studies import begin_or_resume
 from explorer.search.study import SearchResult, SearchSettings, TrialReport, search
 from explorer.search.vary import parse_varied
-from explorer.serving.evaluate import evaluate
+from explorer.search.verdict import plans
+from explorer.search_report import search_document, search_text
 from explorer.serving.export import export_document
-from explorer.serving.report import evaluation_document
+from explorer.terminal import progress_lines
 
-SEARCH_SCHEMA = "explorer.search/1"
 LINES_OF_PROGRESS = 20
+SECONDS_BETWEEN_LINES = 2.0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -47,23 +58,60 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="search over these values only; may be repeated. Without it, over the whole plan",
     )
     parser.add_argument(
+        "--whole-plan",
+        action="store_true",
+        help="search over the whole plan as well as what --vary names",
+    )
+    parser.add_argument(
         "--pin",
         action="append",
         default=[],
         metavar="PATH",
         help="keep the scenario's value of a plan field; may be repeated",
     )
+    parser.add_argument(
+        "--budget",
+        metavar="TEXT",
+        help='bound across the machine, such as "2 * hardware.gsm_bytes + hardware.memory_bytes '
+        "<= 4\"; each number counts in units of the chip's own",
+    )
     parser.add_argument("--trials", type=int, default=defaults.trials, metavar="N")
     parser.add_argument(
         "--sampler", default=defaults.sampler, help=f"one of {', '.join((AUTO, *SAMPLERS))}"
     )
     parser.add_argument("--seed", type=int, default=defaults.seed, metavar="N")
-    parser.add_argument(
-        "--certify", action="store_true", help="also enumerate all plans and state the gap"
-    )
+    _add_proof_options(parser)
     pareto_command.add_option(parser)
     parser.add_argument("--out", metavar="FILE", help="write the best plan's export to a file")
     storage_options.add_options(parser)
+
+
+def _add_proof_options(parser: argparse.ArgumentParser) -> None:
+    defaults = ProofSettings()
+    parser.add_argument(
+        "--certify",
+        action="store_true",
+        help="also prove how good the best plan is: evaluate every plan, or bound too many",
+    )
+    parser.add_argument(
+        "--enumerate-up-to",
+        type=int,
+        default=defaults.enumerate_up_to,
+        metavar="PLANS",
+        help=f"larger spaces are bounded (default {defaults.enumerate_up_to:,})",
+    )
+    parser.add_argument(
+        "--bound-seconds",
+        type=float,
+        default=defaults.bound_seconds,
+        metavar="S",
+        help=f"how long a bound is tightened (default {defaults.bound_seconds:g})",
+    )
+    parser.add_argument(
+        "--compare",
+        action="store_true",
+        help="also run every sampler with the same trials, and one without solved axes",
+    )
 
 
 def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any], str]:
@@ -72,11 +120,14 @@ def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any]
     Raises:
         InputError: when an option is not accepted or the file cannot be written.
     """
+    if options.budget is not None:
+        scenario = scenario.replacing({BUDGET: options.budget})
     if options.pareto is not None:
         return pareto_command.run(chosen_space(scenario, options), options)
     settings = SearchSettings(
         objective_named(options.objective), options.trials, options.seed, options.sampler
     )
+    how = ProofSettings(options.enumerate_up_to, options.bound_seconds)
     space = chosen_space(scenario, options)
     out = None if options.out is None else _writable(options.out)
     storage = storage_options.opened(options)
@@ -89,114 +140,57 @@ def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any]
             lambda: begin_or_resume(storage, options.study, space, settings),
             trial_progress,
         )
-    certificate = None
-    if options.certify:
-        certificate = certify(space, settings.objective, _block_progress())
-    document = search_document(scenario, result, certificate, study)
-    if out is not None and result.best is not None:
-        _write(out, export_document(result.best))
+    proof = _proved(space, settings.objective, how, scenario, result) if options.certify else None
+    comparison = None
+    if options.compare:
+        comparison = compare(space, settings, how, proof, progress_lines("trials"))
+    document = search_document(scenario, result, proof, study, comparison)
+    best = better_plan(proof, result.best_value) or result.best
+    if out is not None and best is not None:
+        _write(out, export_document(best))
     return document, search_text(document)
+
+
+def _proved(
+    space: Space,
+    objective: Objective,
+    how: ProofSettings,
+    scenario: Scenario,
+    result: SearchResult,
+) -> Proof:
+    """Return the proof of a search, said beforehand how long it takes."""
+    size = plans_to_prove(space, objective)
+    if enumerates(space, objective, how):
+        words = f"enumerating {plans(size)}, about {human(estimated_seconds(result.space), 's')}"
+    else:
+        most = plans(how.enumerate_up_to)
+        words = f"{plans(size)}, more than the {most} that are enumerated: bounding them"
+    print(words, file=sys.stderr)
+    return prove_best(
+        space,
+        objective,
+        how,
+        start=result.best,
+        on_block=progress_lines("plans enumerated"),
+        on_cell=_cell_progress(objective),
+        compared=scenario,
+    )
 
 
 def chosen_space(scenario: Scenario, options: argparse.Namespace) -> Space:
     """Return the plans that ``--vary`` and ``--pin`` leave; raises InputError."""
-    if options.vary and options.pin:
-        raise refuse("--pin", "", "everything that --vary does not name is kept; give only one")
-    if options.vary:
+    if options.vary and not options.whole_plan:
+        if options.pin:
+            accepted = (
+                "everything that --vary does not name is kept; give only one, or --whole-plan"
+            )
+            raise refuse("--pin", "", accepted)
         return varied_space(scenario, parse_varied(scenario, options.vary))
-    return default_space(scenario, frozenset(options.pin))
-
-
-def search_document(
-    scenario: Scenario,
-    result: SearchResult,
-    certificate: Certificate | None,
-    study: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Return the result of a search as JSON values; ``study`` tells of a stored one."""
-    staged = staged_plan(scenario).scenario
-    objective = result.objective
-    return {
-        "schema": SEARCH_SCHEMA,
-        "best": _plan(result.best),
-        "objective": objective.name,
-        "objective_unit": objective.unit,
-        "value": _finite(result.best_value),
-        "plans": result.space.size,
-        "trials": result.trials,
-        "feasible_trials": result.feasible_trials,
-        "distinct_plans": result.distinct_plans,
-        "seconds": result.seconds,
-        "study": study,
-        "solved_exactly": list(result.solved_exactly),
-        "violations": result.excluded,
-        "certificate": None if certificate is None else _certificate(certificate, result),
-        "staged": None
-        if staged is None
-        else {**_plan(staged), "value": _finite(float(evaluate(staged).objective(objective.name)))},
-    }
-
-
-def search_text(document: dict[str, Any]) -> str:
-    """Return the result of a search as text, the answer first."""
-    unit = document["objective_unit"]
-    if document["best"] is None:
-        counts = sorted(document["violations"].items(), key=lambda item: -item[1])
-        broken = ", ".join(f"{name} {count}" for name, count in counts if count)
-        return f"no feasible plan in {document['trials']} trials; constraints broken: {broken}"
-    plan = document["best"]["scenario"]["plan"]
-    pool = document["best"]["evaluation"]["pool"]
-    lines = [
-        f"best {document['objective']}: {human(document['value'], unit)}",
-        f"  throughput {human(pool['throughput_tokens_per_second'], 'tokens/s')}, "
-        f"{pool['pools']} pools of {pool['clusters']}, {pool['idle_clusters']} idle, "
-        f"limited by {pool['bottleneck']}",
-        "  " + " ".join(f"{name}={value}" for name, value in plan.items()),
-        f"  {document['trials']} trials, {document['feasible_trials']} feasible, of "
-        f"{document['plans']:,} plans",
-    ]
-    study = document["study"]
-    if study is not None:
-        lines.append(
-            f"  study {study['name']}, {study['trials_here']} of its trials by this process"
-        )
-    lines += [f"  note: {note}" for note in document["best"]["evaluation"]["notes"]]
-    certificate = document["certificate"]
-    if certificate is not None and certificate["gap"] is not None:
-        proved = f"proved over {certificate['enumerated']:,} plans"
-        gap = certificate["gap"]
-        verdict = "optimal" if gap == 0 else f"{significant(100 * gap)} % from the optimum"
-        lines.append(f"  {verdict}, {proved}, {certificate['feasible']:,} feasible")
-    if document["staged"] is not None and document["staged"]["value"] is not None:
-        lines.append(f"  the staged procedure reaches {human(document['staged']['value'], unit)}")
-    return "\n".join(lines)
-
-
-def _plan(scenario: Scenario | None) -> Any:
-    if scenario is None:
-        return None
-    pinned = scenario.pinned()
-    return {
-        "scenario": pinned.to_json(),
-        "evaluation": evaluation_document(evaluate(pinned)),
-    }
-
-
-def _certificate(certificate: Certificate, result: SearchResult) -> dict[str, Any]:
-    return {
-        "optimum": _finite(certificate.optimum),
-        "plan": certificate.plan,
-        "enumerated": certificate.enumerated,
-        "feasible": certificate.feasible,
-        "ties": certificate.ties,
-        "gap": _finite(certificate.gap(result.best_value)),
-        "violations": certificate.excluded,
-        "seconds": certificate.seconds,
-    }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    vary = parse_varied(scenario, options.vary)
+    both = [path for path in options.pin if path in vary]
+    if both:
+        raise refuse("--pin", both[0], "is varied too; expected one of both")
+    return default_space(scenario, frozenset(options.pin), vary)
 
 
 def trial_progress(trials: int) -> Callable[[TrialReport], None]:
@@ -211,14 +205,17 @@ def trial_progress(trials: int) -> Callable[[TrialReport], None]:
     return progress
 
 
-def _block_progress() -> Callable[[int, int], None]:
-    shown = 0
+def _cell_progress(objective: Objective) -> Callable[[BoundReport], None]:
+    """Return what prints how far a bound has come, once in a while."""
+    said = time.monotonic()
 
-    def progress(done: int, whole: int) -> None:
-        nonlocal shown
-        if done * LINES_OF_PROGRESS >= (shown + 1) * whole:
-            shown = done * LINES_OF_PROGRESS // whole
-            print(f"enumerated {done:,} of {whole:,} plans", file=sys.stderr)
+    def progress(report: BoundReport) -> None:
+        nonlocal said
+        if time.monotonic() - said >= SECONDS_BETWEEN_LINES:
+            said = time.monotonic()
+            bound = human(report.bound, objective.unit)
+            left = plans(report.open_plans)
+            print(f"none is better than {bound}; {left} left to rule out", file=sys.stderr)
 
     return progress
 

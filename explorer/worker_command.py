@@ -8,7 +8,8 @@ from typing import Any
 from explorer import storage_options
 from explorer.config.errors import refuse
 from explorer.search.studies import join
-from explorer.search_command import search_document, search_text, trial_progress
+from explorer.search_command import trial_progress
+from explorer.search_report import search_document, search_text
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

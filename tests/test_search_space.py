@@ -189,7 +189,7 @@ def test_a_real_range_without_a_step_has_nine_values_and_its_ends(small: Scenari
         ("limits.tpot_seconds=nan:1", "limits.tpot_seconds", "nan:1", "lowest:highest"),
         ("limits.tpot_seconds=1e999:1", "limits.tpot_seconds", "1e999:1", "finite"),
         ("limits.tpot_seconds=0.1:1:1e-9", "limits.tpot_seconds", "0.1:1:1e-9", "larger step"),
-        ("workload.prompt_tokens=1:131072", "workload.prompt_tokens", "1:131072", "larger step"),
+        ("workload.prompt_tokens=1:131072:2", "workload.prompt_tokens", "1:131072:2", "larger"),
     ],
 )
 def test_refusals_name_field_value_and_what_is_accepted(
@@ -201,6 +201,18 @@ def test_refusals_name_field_value_and_what_is_accepted(
     assert problem.field == field
     assert problem.value == value
     assert (accepted.rstrip(",") in problem.accepted) and "rule" not in problem.accepted
+
+
+def test_a_long_range_of_whole_numbers_without_a_step_is_spread(small: Scenario) -> None:
+    _, powers = parse_vary(small, "hardware.sm_bytes=32768:262144")
+    assert powers == (32768, 65536, 131072, 262144)
+    _, between = parse_vary(small, "hardware.sm_bytes=30000:150000")
+    assert between == (30000, 32768, 65536, 131072, 150000)
+    _, spread = parse_vary(small, "hardware.gsm_bytes=3145728:12582912")
+    assert (len(spread), spread[0], spread[4], spread[-1]) == (9, 3145728, 6291456, 12582912)
+    assert all(isinstance(value, int) for value in (*powers, *spread))
+    _, all_of_them = parse_vary(small, "workload.prompt_tokens=1:10000")
+    assert len(all_of_them) == 10000
 
 
 def test_a_path_varied_twice_is_refused(small: Scenario) -> None:

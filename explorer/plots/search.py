@@ -33,8 +33,10 @@ def search_trace(
     )
 
 
-def search_figure(trace: SearchTrace, name: str, unit: str) -> go.Figure:
-    """Draw trials as dots, the best so far as steps, the optimum as a dashed line."""
+def search_figure(
+    trace: SearchTrace, name: str, unit: str, floor: str = "proved optimum"
+) -> go.Figure:
+    """Draw trials as dots, the best so far as steps, the optimum or its bound as a dashed line."""
     figure = base_figure(300, "search")
     figure.add_scatter(
         x=trace.trials,
@@ -57,7 +59,7 @@ def search_figure(trace: SearchTrace, name: str, unit: str) -> go.Figure:
             x=[trace.trials[0], trace.trials[-1]],
             y=[trace.optimum, trace.optimum],
             mode="lines",
-            name=f"proved optimum {human(trace.optimum, unit)}",
+            name=f"{floor} {human(trace.optimum, unit)}",
             line={"color": GREEN, "dash": "dash", "width": 2},
             hoverinfo="skip",
         )

@@ -12,6 +12,7 @@ from explorer.config.errors import InputError
 from explorer.config.scenario import Scenario
 from explorer.search.bound import Bound, BoundReport
 from explorer.search.certificate import Certificate
+from explorer.search.nearest import Nearest, nearest_plan
 from explorer.search.proof import (
     Proof,
     ProofSettings,
@@ -47,6 +48,7 @@ class JobStatus:
         proof: the finished enumeration or bound, or None.
         report: what is known while bounding, or None.
         plain: what the sampler alone reached with as many trials, or None.
+        nearest: where no plan was feasible, the nearest one that is; None otherwise.
         error: why it failed, one sentence; empty unless it did.
     """
 
@@ -60,6 +62,7 @@ class JobStatus:
     proof: Proof | None = None
     report: BoundReport | None = None
     plain: SearchResult | None = None
+    nearest: Nearest | None = None
     error: str = ""
 
     @property
@@ -139,7 +142,9 @@ class SearchJob:
             self._set(result=result, best=result.best, best_value=result.best_value)
             if self.certified and not self._stop.is_set():
                 self._prove(result)
-            if self._plain and not self._stop.is_set():
+            if self._status.best is None and not self._stop.is_set():
+                self._set(nearest=nearest_plan(self.space.base))
+            elif self._plain and not self._stop.is_set():
                 self._compare()
             self._set(state="stopped" if self._ended_early() else "done")
         except InputError as error:
@@ -184,7 +189,9 @@ class SearchJob:
             cut_short = cut_short or status.proof is None
         if status.certificate is not None:
             cut_short = cut_short or not status.certificate.complete
-        return cut_short or (self._plain and (status.plain is None or status.plain.stopped))
+        plain = status.plain
+        unplain = self._plain and status.best is not None and (plain is None or plain.stopped)
+        return cut_short or unplain
 
     def _on_trial(self, report: TrialReport) -> None:
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -75,10 +75,10 @@ SAMPLERS = {
 
 @dataclass(frozen=True)
 class Choice:
-    """A sampler for a space, and why it was taken; the same sampler is the same choice."""
+    """A sampler for a space, and why: it suits the space, or was asked for."""
 
     sampler: Sampler
-    why: str = field(compare=False, repr=False)
+    why: str
 
 
 def installed_samplers() -> tuple[str, ...]:
@@ -110,8 +110,9 @@ def chosen_sampler(name: str, axes: Sequence[Axis], trials: int) -> Choice:
         InputError: when it would try every combination and there are more than trials.
     """
     combinations = math.prod(map(len, axes))
-    if name == AUTO:
-        return _automatic(combinations, trials)
+    suiting = _automatic(combinations, trials)
+    if name in (AUTO, suiting.sampler.name):
+        return suiting
     sampler = SAMPLERS[name]
     if sampler.exhaustive and combinations > trials:
         accepted = (

@@ -116,6 +116,19 @@ def fixed_batch_space(space: Space) -> Space:
     return space.fixing({path: found.value(path) for path in FIXED_BATCH_PATHS})
 
 
+def on_the_machine_of(found: Scenario | None, scenario: Scenario, space: Space) -> Scenario:
+    """Return a scenario with everything that a search varied beside the plan as it was found.
+
+    The staged procedure decides on plans alone: beside a search of machines it is judged on the
+    machine that the search found.
+    """
+    paths = (path for axis in space.axes for path in axis.paths)
+    varied = [path for path in paths if not path.startswith("plan.")]
+    if found is None or not varied:
+        return scenario
+    return scenario.replacing({path: found.value(path) for path in varied})
+
+
 def best_dp(
     prefill_seconds: float, decode_seconds: float, candidates: tuple[Value, ...], most: float
 ) -> tuple[Value, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from explorer.config.errors import InputError, Problem, refuse, shown
 from explorer.config.quantity import Knob, listed
 from explorer.config.scenario import Scenario, knob_at, legal_values, paths_of, unknown_field
-from explorer.search.space import Value, Values
+from explorer.search.space import Value, Values, powers_of_two
 
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,15}")
 REAL_NUMBER = re.compile(r"[+-]?([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})([eE][+-]?[0-9]{1,3})?")
@@ -40,8 +40,9 @@ def parse_vary(scenario: Scenario, text: str) -> tuple[str, Values]:
     """Return the path and the ascending values of a range ``path=lowest:highest[:step]``.
 
     Both ends belong to the range. Without a step, whole numbers advance by 1 and real ones take
-    nine points, evenly or geometrically as the knob's scale is. Of tensor-parallel degrees only
-    those that the model admits are kept.
+    nine points, evenly or geometrically as the knob's scale is. Where whole numbers would be more
+    than 10,000, as bytes of a memory are, they are the powers of two or nine geometric points too.
+    Of tensor-parallel degrees only those that the model admits are kept.
 
     Raises:
         InputError: names the path, the text and what would be accepted, for an unknown path, for
@@ -72,6 +73,25 @@ def parse_vary(scenario: Scenario, text: str) -> tuple[str, Values]:
     return path, _legal(scenario, path, given, values)
 
 
+def default_range(scenario: Scenario, path: str) -> str:
+    """Return a range around a number's present value: half to twice, within the knob's bounds.
+
+    Raises:
+        InputError: when the path is no number, or has no value now.
+    """
+    knob, now = knob_at(scenario, path), scenario.value(path)
+    if knob is None or isinstance(now, bool) or not isinstance(now, int | float):
+        raise refuse(path, now, "has no number now; expected a range")
+    if legal_values(scenario, path) or path.startswith("plan."):
+        return f"{knob.minimum:g}:{knob.maximum:g}"
+    low, high = max(now / 2, knob.minimum), min(now * 2, knob.maximum)
+    if not knob.whole:
+        return f"{low:.12g}:{high:.12g}"
+    first, last = math.ceil(low), math.floor(high)
+    step = (last - first) // (POINTS_WITHOUT_STEP - 1)
+    return f"{first}:{last}:{step}" if 1 < step < MOST_POINTS else f"{first}:{last}"
+
+
 def _numbers(knob: Knob, given: str) -> tuple[Value, ...]:
     parts = [part.strip() for part in given.split(":")]
     pattern = WHOLE_NUMBER if knob.whole else REAL_NUMBER
@@ -86,6 +106,8 @@ def _numbers(knob: Knob, given: str) -> tuple[Value, ...]:
 
 def _points(knob: Knob, given: str, lowest: Value, highest: Value, step: Value | None) -> Values:
     if knob.whole:
+        if step is None and highest - lowest >= MOST_POINTS:
+            return _spread(knob, int(lowest), int(highest))
         _check_count(knob, given, (highest - lowest) / (step or 1))
         return tuple(range(int(lowest), int(highest) + 1, int(step or 1)))
     if lowest == highest:
@@ -104,6 +126,16 @@ def _points(knob: Knob, given: str, lowest: Value, highest: Value, step: Value |
     if any(a >= b for a, b in pairwise(values)):
         raise refuse(knob.path, given, "its values cannot be told apart; expected a larger step")
     return tuple(values)
+
+
+def _spread(knob: Knob, lowest: int, highest: int) -> Values:
+    """Return both ends of a long range of whole numbers, and some between them."""
+    if knob.scale == "powers_of_two":
+        between = [power for power in powers_of_two(knob) if lowest < power < highest]
+    else:
+        spread = np.geomspace(max(lowest, 1), highest, POINTS_WITHOUT_STEP)
+        between = [round(float(point)) for point in spread[1:-1]]
+    return tuple(sorted({lowest, *between, highest}))
 
 
 def _tidy(value: float) -> float:

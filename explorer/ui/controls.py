@@ -27,8 +27,11 @@ NO_BOUND_WORD = "none"
 MARKED_KINDS = ("assumed", "fitted")
 
 
-def knob_slider(path: str) -> None:
-    """Show the slider of one knob of this session's scenario; moving it changes that value."""
+def knob_slider(path: str, place: str = "knob") -> None:
+    """Show the slider of one knob of this session's scenario; moving it changes that value.
+
+    ``place`` tells apart two sliders of one knob on the same page.
+    """
     scenario = state.scenario()
     knob = knob_at(scenario, path)
     if knob is None:
@@ -39,7 +42,7 @@ def knob_slider(path: str) -> None:
     if path in OPTIONAL_PATHS:
         options = [None, *[option for option in options if option is not None]]
     options = _told_apart(options, current, knob.shown_unit)
-    key = state.widget_key(f"knob:{path}")
+    key = state.widget_key(f"{place}:{path}")
     if key not in st.session_state or st.session_state[key] != current:
         st.session_state[key] = current
     if len(options) == 1:

@@ -1,0 +1,114 @@
+"""The paper's staged procedure beside the search: its plan, and what it loses."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from explorer.config.scenario import Scenario, knob_at
+from explorer.config.units import human, significant
+from explorer.search.certificate import Certificate, trap
+from explorer.search.job import JobStatus, SearchJob
+from explorer.search.objectives import Objective
+from explorer.search.space import default_space
+from explorer.search.staged import on_the_machine_of, staged_plan
+from explorer.search.verdict import SAME, at_most
+from explorer.serving.evaluate import evaluate
+from explorer.ui import state
+from explorer.ui.search_answer import apply_plan
+from explorer.ui.text import plain
+
+PER_TOKEN = "cluster_seconds_per_token"
+
+
+def staged_section(scenario: Scenario, job: SearchJob | None, asked: Scenario | None) -> None:
+    """Draw the staged plan of the sliders, and its loss against the best plan of a search."""
+    st.subheader("The paper's staged procedure", anchor=False)
+    staged = staged_plan(scenario)
+    if staged.scenario is None:
+        st.info(f"It finds no plan: {plain(staged.reason)}")
+        return
+    value = float(evaluate(staged.scenario).objective(PER_TOKEN))
+    st.markdown(
+        "THInfer fixes one setting after the other. For this scenario that gives "
+        f"**{human(value, 'cluster-seconds')}** a token; the joint search above can only be as "
+        "good or better."
+    )
+    if job is not None and asked == scenario:
+        st.markdown(_loss(job, job.status(), scenario))
+    labels = [_step_label(scenario, step.what) for step in staged.steps]
+    st.table(
+        pd.DataFrame(
+            {
+                "setting": labels,
+                "chosen": [str(step.chosen) for step in staged.steps],
+                "why": [step.why for step in staged.steps],
+            }
+        ),
+        hide_index=True,
+    )
+    st.button(
+        "Put the staged plan on the sliders",
+        on_click=apply_plan,
+        args=(staged.scenario,),
+        key="apply_staged",
+    )
+
+
+def trap_section(scenario: Scenario) -> None:
+    """Say what Eq. 22 as printed is meant for, and offer what it picks without a fixed batch."""
+    st.caption(
+        "Eq. 22 as printed compares plans of one batch: the batch and decode pool of the "
+        "staged procedure below are kept."
+    )
+    st.button("What would it pick without?", key="trap", on_click=_spring_trap)
+    _show_trap(scenario)
+
+
+def _loss(job: SearchJob, status: JobStatus, scenario: Scenario) -> str:
+    """Return what the staged plan loses against the best one known, by the search's objective."""
+    objective: Objective = job.settings.objective
+    there = on_the_machine_of(status.best, scenario, job.space)
+    plan = staged_plan(there).scenario
+    if status.best is None or plan is None:
+        return ""
+    value = float(evaluate(plan).objective(objective.name))
+    gap = objective.gap(value, status.best_value)
+    if not gap > SAME:
+        return f"By {objective.label} it is as good as the best plan found."
+    where = " on the machine that the search found" if there != scenario else ""
+    return (
+        f"By {objective.label} it reaches {human(value, objective.unit)}{where} and so loses "
+        f"**{at_most(100 * gap)} %** against the best plan."
+    )
+
+
+def _spring_trap() -> None:
+    scenario = state.scenario()
+    st.session_state["trap_result"] = (scenario, trap(default_space(scenario)))
+
+
+def _show_trap(scenario: Scenario) -> None:
+    """Show the joint optimum of Eq. 22 as printed, with what its tokens cost."""
+    known = st.session_state.get("trap_result")
+    if known is None or known[0] != scenario:
+        return
+    found: Certificate = known[1]
+    if found.scenario is None:
+        st.caption("No plan is feasible.")
+        return
+    picked, staged = evaluate(found.scenario), staged_plan(scenario).scenario
+    text = (
+        f"Over {found.enumerated:,} plans of any batch, Eq. 22 as printed is least for a batch "
+        f"of {human(float(picked.batch), 'requests')}: {human(found.optimum)} cluster-seconds a "
+        f"batch, but {human(float(picked.objective(PER_TOKEN)))} a token."
+    )
+    if staged is not None:
+        ratio = float(picked.objective(PER_TOKEN) / evaluate(staged).objective(PER_TOKEN))
+        text += f" A token costs {significant(ratio)} times as much as in the staged plan."
+    st.warning(text)
+
+
+def _step_label(scenario: Scenario, what: str) -> str:
+    knob = knob_at(scenario, what) if "." in what else None
+    return what.capitalize() if knob is None else knob.label
