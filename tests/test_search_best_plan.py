@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explorer.search import best_plan as module
 from explorer.search.best_plan import best_plan
 from explorer.search.certificate import certify
 from explorer.search.fitting import fitting_blocks, never_kept
@@ -80,6 +81,34 @@ def test_equals_the_enumeration_of_any_small_space(
 ) -> None:
     base = scenario(SEVEN_B, workload__clusters_total=clusters, workload__output_tokens=tokens)
     assert_as_certified(varied_space(base, picks), objective)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "tokens", "stages"),
+    [
+        (32, 64, (1, 3, 7)),
+        (52, 128, (1, 2, 6)),
+        (63, 64, (2, 6, 7)),
+        (78, 128, (1, 2)),
+        (119, 16, (2, 4, 5)),
+    ],
+)
+def test_whole_pools_may_want_fewer_pipelines_than_balance_does(
+    clusters: int, tokens: int, stages: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One combination at a time, so that the bounds alone decide which are never tried.
+    monkeypatch.setattr(module, "FIRST_TRIED", 1)
+    monkeypatch.setattr(module, "GROWTH", 1)
+    vary = {
+        "plan.tp_decode": (1, 2, 4, 8),
+        "plan.pp_decode": stages,
+        "plan.micro_batch_decode": (16, 32, 64, 128),
+        "plan.pp_prefill": (1, 2, 3),
+        "plan.micro_batch_prefill": (1, 8),
+        "plan.dp_prefill": tuple(range(1, 65)),
+    }
+    base = scenario(SEVEN_B, workload__clusters_total=clusters, workload__output_tokens=tokens)
+    assert_as_certified(varied_space(base, vary), THROUGHPUT)
 
 
 def test_typed_times_limits_and_a_buffer_of_a_given_size() -> None:

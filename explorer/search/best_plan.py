@@ -165,7 +165,7 @@ def _bounds(block: FittingBlock, pipelines: Axis, objective: Objective) -> Array
         balanced = np.nan_to_num(fewest.prefill_seconds / fewest.decode_seconds, nan=np.inf)
     relaxed = np.clip(balanced, low, np.minimum(low + np.maximum(spare, 0.0), high))
     found = evaluate(scenario.unchecked({DP_PREFILL: relaxed}))
-    if objective is THROUGHPUT:
+    if objective.name == THROUGHPUT.name:
         # Whole pools: no more of them than all clusters over those of one.
         bounds = clusters_total / found.objective(CLUSTER_SECONDS_PER_TOKEN.name)
     else:

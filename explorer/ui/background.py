@@ -20,7 +20,7 @@ from explorer.ui import state
 from explorer.ui.text import plain
 
 Result = TypeVar("Result")
-POLL_SECONDS = 0.5
+POLL_SECONDS = 1.0
 Prepared = tuple[str, Work[Any]]
 
 

@@ -204,15 +204,19 @@ def _slopes(as_is: Sensitivity | None, followed: Sensitivity | None) -> None:
 
 def _slope_sentence(found: Sensitivity) -> str:
     known = [effect for effect in found.effects if not math.isnan(effect.elasticity)]
-    steep = [effect for effect in known if abs(effect.elasticity) > UNMOVED]
+    stairs = [effect for effect in known if effect.stairs]
+    steep = [e for e in known if not e.stairs and abs(e.elasticity) > UNMOVED]
+    lead = "With the best plan, the" if found.follows else "The"
+    beside = (
+        f"{len(stairs)} of {len(known)} sliders stand beside a stair, so that their slope holds "
+        "only here."
+    )
     if not steep:
-        return "One per cent of any slider changes nothing."
+        return f"One per cent of any slider changes nothing but at a stair. {beside}"
     first = max(steep, key=lambda effect: abs(effect.elasticity))
-    stairs = sum(effect.stairs for effect in known)
     return (
-        f"The steepest is **{plain(first.slider.label)}**: one per cent more of it changes the "
-        f"answer by {percent(first.elasticity / 100)}. {stairs} of {len(known)} sliders stand "
-        "beside a stair, so that their slope holds only here."
+        f"{lead} steepest slope is that of **{plain(first.slider.label)}**: one per cent more of "
+        f"it changes the answer by {percent(first.elasticity / 100)}. {beside}"
     )
 
 
