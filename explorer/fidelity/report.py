@@ -40,7 +40,7 @@ class Row:
     """
 
     measurement: Measurement
-    prediction: Prediction | None
+    prediction: Prediction[float] | None
     reason: str
     basis: str
     left_out: float | None
