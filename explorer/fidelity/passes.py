@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from explorer.chips.ascend910a_synced import (
     all_reduce_by,
 )
 from explorer.config.errors import shown
-from explorer.config.scenario import Scenario
 from explorer.costs.arrays import Array, scalar
 from explorer.costs.roofline import roofline_seconds
 from explorer.costs.terms import Term
@@ -33,7 +33,7 @@ from explorer.fidelity.prediction import (
     roof_of,
 )
 from explorer.fidelity.scenarios import OnChip
-from explorer.serving.evaluate import Evaluation, evaluate
+from explorer.serving.evaluate import Evaluation
 
 RULE = "rule"
 NOTHING = "none"
@@ -162,7 +162,7 @@ def _prefill(
         "workload.max_context_tokens": rows + FEWEST_OUTPUT_TOKENS,
         "workload.output_tokens": FEWEST_OUTPUT_TOKENS,
     }
-    return _fitting(evaluate(_scenario(row, conditions, on, tp).replacing(changes)))
+    return _fitting(_evaluation(row, conditions, on, tp, changes))
 
 
 def _decode(row: Measurement, conditions: Conditions, on: OnChip) -> Evaluation:
@@ -175,17 +175,19 @@ def _decode(row: Measurement, conditions: Conditions, on: OnChip) -> Evaluation:
         "workload.max_context_tokens": context + FEWEST_OUTPUT_TOKENS,
         "workload.output_tokens": FEWEST_OUTPUT_TOKENS,
     }
-    return _fitting(evaluate(_scenario(row, conditions, on, tp).replacing(changes)))
+    return _fitting(_evaluation(row, conditions, on, tp, changes))
 
 
-def _scenario(row: Measurement, conditions: Conditions, on: OnChip, tp: int) -> Scenario:
+def _evaluation(
+    row: Measurement, conditions: Conditions, on: OnChip, tp: int, changes: Mapping[str, object]
+) -> Evaluation:
     """Return shared placement on ``tp`` cards or clusters, the model cut to ``layers``."""
     if not row.model:
         raise NotModelledError("the row names no model")
     layers = conditions.whole("layers", on.layers(row.model))
     plan = {"plan.tp_prefill": tp, "plan.tp_decode": tp, "workload.clusters_total": tp}
-    scenario = on.scenario(row.model, layers)
-    return scenario.replacing({"plan.placement": "shared", "plan.dp_prefill": 1, **plan})
+    shared = {"plan.placement": "shared", "plan.dp_prefill": 1}
+    return on.evaluation(row.model, layers, {**shared, **plan, **changes})
 
 
 def _fitting(evaluation: Evaluation) -> Evaluation:

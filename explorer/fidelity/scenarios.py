@@ -15,6 +15,7 @@ from explorer.config.presets import load_chip, load_model, scenario_presets
 from explorer.config.scenario import Scenario
 from explorer.costs.arrays import Array
 from explorer.fidelity.conditions import NotModelledError
+from explorer.serving.evaluate import Evaluation, evaluate
 
 
 @lru_cache(maxsize=64)
@@ -70,6 +71,9 @@ class OnChip:
 
     chip: str | Chip
     hardware: Mapping[str, Array] = field(default_factory=dict)
+    _evaluations: dict[tuple[object, ...], Evaluation] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def name(self) -> str:
@@ -106,6 +110,24 @@ class OnChip:
         if isinstance(self.chip, Chip):
             base = base.model_copy(update={"chip": self.chip})
         return base.unchecked({f"hardware.{name}": v for name, v in self.hardware.items()})
+
+    def evaluation(self, model: str, layers: int, changes: Mapping[str, object]) -> Evaluation:
+        """Return the evaluation of ``scenario`` with some values changed.
+
+        Phases of one pass ask for the same one: it is made once.
+
+        Args:
+            model: preset id.
+            layers: of the model, the first ones.
+            changes: plain values by path.
+
+        Raises:
+            InputError, NotModelledError: as ``scenario``, and for a value that is not accepted.
+        """
+        key = (model, layers, *sorted(changes.items(), key=lambda item: item[0]))
+        if key not in self._evaluations:
+            self._evaluations[key] = evaluate(self.scenario(model, layers).replacing(changes))
+        return self._evaluations[key]
 
     @property
     def _base(self) -> str:
