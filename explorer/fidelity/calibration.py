@@ -17,7 +17,8 @@ from explorer.config.chip import Chip
 from explorer.config.errors import refuse, shown
 from explorer.config.presets import load_chip, versions_of
 from explorer.config.quantity import WHOLE_SCALES
-from explorer.fidelity.effects import BY_ITSELF, NAMED, Choice, Effects, Pair, choose
+from explorer.costs.arrays import Array
+from explorer.fidelity.effects import BY_ITSELF, NAMED, SCATTER, Choice, Effects, Pair, choose
 from explorer.fidelity.intervals import Interval, LeftOutFits, intervals, left_out_fits
 from explorer.fidelity.measurements import Measurement
 from explorer.fidelity.predict import predict
@@ -268,7 +269,7 @@ class _Search:
             return ()
         beside = everything.only([*choice.names, *others])
         ranks = [0] * len(choice.names) + [1] * len(others)
-        found = choose(beside, ranks, BY_ITSELF)
+        found = choose(beside, ranks, BY_ITSELF, np.full(len(ranks), SCATTER))
         return tuple(name for name in found.names if name in others)
 
     def _choice(self, candidates: Sequence[str], at: Solution) -> Choice:
@@ -277,7 +278,8 @@ class _Search:
         else:
             kinds = [self.problem.chip.quantities[name].kind for name in candidates]
             ranks, rule = [BY_ITSELF_KINDS.index(kind) for kind in kinds], BY_ITSELF
-        return choose(self.problem.effects(candidates, at), ranks, rule)
+        effects = self.problem.effects(candidates, at)
+        return choose(effects, ranks, rule, _scatter(effects, at))
 
     def _undetermined(self, solution: Solution) -> dict[str, str]:
         """Return constants that nobody named and that the real scatter leaves undetermined."""
@@ -289,6 +291,26 @@ class _Search:
             for name, reach in reaches.items()
             if reach is not None and reach > LARGEST_REACH
         }
+
+
+def _scatter(effects: Effects, at: Solution) -> Array:
+    """Return the scatter [constants] of rows around a fit, at most ``SCATTER``.
+
+    A constant that is not fitted yet may be what moves its rows away: the scatter is that around
+    the fit with it, to first order. Of rows too few to tell, and before any fit, it is not known.
+    """
+    known = np.full(len(effects.names), SCATTER)
+    for index, name in enumerate(effects.names if at.names else ()):
+        members = [*(other for other in at.names if other != name), name]
+        beside = effects.only(members)
+        rows, group = next(group for group in beside.groups() if len(members) - 1 in group[1])
+        degrees = len(rows) - len(group)
+        if degrees >= BY_ITSELF.spare:
+            matrix = beside.matrix[np.ix_(rows, group)]
+            moved = np.linalg.lstsq(matrix, at.residuals[rows])[0]
+            left = at.residuals[rows] - matrix @ moved
+            known[index] = min(SCATTER, float(np.sqrt(left @ left / degrees)))
+    return known
 
 
 def _told(

@@ -1,8 +1,8 @@
 """Which rows say something of which constants, and which constants they can tell apart.
 
 An effect is d ln(prediction) / d ln(constant): by how many percent a prediction moves when the
-constant moves by one. Nothing here looks at measured values, so that what is chosen to be fitted
-does not depend on how well it would fit.
+constant moves by one. Of measured values only the scatter counts here, so that what is chosen to
+be fitted does not depend on where it would end up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEAST_EFFECT = 0.01
 ALIKE = 0.95
 """Constants whose effects correlate by more are named as hard to tell apart."""
 SCATTER = 0.01
-"""Relative scatter of rows that constants are chosen for; the fit then finds the real one."""
+"""Relative scatter of rows that constants are chosen for, as long as no smaller one is known."""
 
 
 class Pair(NamedTuple):
@@ -40,7 +40,7 @@ class Rule(NamedTuple):
     Attributes:
         rows_each: rows for each of the constants that share them.
         spare: rows beyond one for each constant.
-        error: largest relative standard error to expect, at a scatter of ``SCATTER``.
+        error: largest relative standard error to expect.
         apart: least part of its effects that no other chosen constant has (a sine).
     """
 
@@ -118,7 +118,7 @@ class Choice:
     reasons: dict[str, str]
 
 
-def choose(effects: Effects, ranks: Sequence[int], rule: Rule) -> Choice:
+def choose(effects: Effects, ranks: Sequence[int], rule: Rule, scatter: Array) -> Choice:
     """Return the constants that the rows determine, and can tell apart.
 
     Constants are taken one by one: of the lowest rank left, the one with the largest effects that
@@ -128,6 +128,7 @@ def choose(effects: Effects, ranks: Sequence[int], rule: Rule) -> Choice:
         effects: of all constants that may be fitted.
         ranks: of each constant; lower ones are taken first.
         rule: what a constant needs.
+        scatter: relative scatter [constants] of the rows that say something of each.
     """
     taken: list[int] = []
     refused: dict[int, str] = {}
@@ -143,7 +144,7 @@ def choose(effects: Effects, ranks: Sequence[int], rule: Rule) -> Choice:
             if not open_:
                 break
             best = max(open_, key=lambda index: norms[index])
-            reason = _refusal(effects, taken, best, rule)
+            reason = _refusal(effects, taken, best, rule, scatter)
             if reason:
                 refused[best] = reason
             else:
@@ -153,7 +154,7 @@ def choose(effects: Effects, ranks: Sequence[int], rule: Rule) -> Choice:
     return Choice(names, reasons)
 
 
-def _refusal(effects: Effects, taken: Sequence[int], index: int, rule: Rule) -> str:
+def _refusal(effects: Effects, taken: Sequence[int], index: int, rule: Rule, scatter: Array) -> str:
     """Return why a constant can not be fitted beside those taken, or an empty text."""
     column = effects.matrix[:, index]
     seen_by = int(effects.seen[:, index].sum())
@@ -175,7 +176,7 @@ def _refusal(effects: Effects, taken: Sequence[int], index: int, rule: Rule) -> 
     needed = max(rule.rows_each * len(members), len(members) + rule.spare)
     if seen_by < rule.rows_each or len(rows) < needed:
         return f"too few rows: {len(rows)} depend on it or share it with others, {needed} needed"
-    errors = expected_errors(together.matrix)
+    errors = _unit_errors(together.matrix) * scatter[[*taken, index]]
     if errors.max() > rule.error:
         if errors[-1] > rule.error:
             return f"the rows would give it to ±{100 * errors[-1]:.0f} % only"
@@ -183,10 +184,9 @@ def _refusal(effects: Effects, taken: Sequence[int], index: int, rule: Rule) -> 
     return ""
 
 
-def expected_errors(matrix: Array) -> Array:
-    """Return relative standard errors [constants] to expect at a scatter of ``SCATTER``."""
-    covariance = np.linalg.pinv(matrix.T @ matrix)
-    errors: Array = SCATTER * np.sqrt(np.diag(covariance))
+def _unit_errors(matrix: Array) -> Array:
+    """Return relative standard errors [constants] to expect for each unit of scatter."""
+    errors: Array = np.sqrt(np.diag(np.linalg.pinv(matrix.T @ matrix)))
     return errors
 
 
