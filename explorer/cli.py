@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from explorer import fidelity_command, search_command, slices_command
+from explorer import calibrate_command, fidelity_command, search_command, slices_command
 from explorer.config.errors import InputError, printable
 from explorer.config.files import scenario_from
 from explorer.config.links import apply_texts, link_query, open_link, split_assignments
@@ -89,6 +89,10 @@ def _parser() -> Parser:
     fidelity_command.add_options(fidelity)
     fidelity.set_defaults(command=_fidelity)
 
+    calibrate = commands.add_parser("calibrate", help="fit a chip's constants to measurements")
+    calibrate_command.add_options(calibrate)
+    calibrate.set_defaults(command=_calibrate)
+
     link = commands.add_parser("link", help="print the share link of a scenario")
     add_source(link)
     link.add_argument("--base", default="", help="address of the app to put before the query")
@@ -153,6 +157,11 @@ def _slices(options: argparse.Namespace) -> int:
 
 def _fidelity(options: argparse.Namespace) -> int:
     document, text = fidelity_command.run(options)
+    return _print_result(document, text, options.json)
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    document, text = calibrate_command.run(options)
     return _print_result(document, text, options.json)
 
 
