@@ -8,7 +8,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from explorer import calibrate_command, fidelity_command, search_command, slices_command
+from explorer import (
+    calibrate_command,
+    fidelity_command,
+    profile_command,
+    search_command,
+    slices_command,
+)
 from explorer.config.errors import InputError, printable
 from explorer.config.files import scenario_from
 from explorer.config.links import apply_texts, link_query, open_link, split_assignments
@@ -93,6 +99,10 @@ def _parser() -> Parser:
     calibrate_command.add_options(calibrate)
     calibrate.set_defaults(command=_calibrate)
 
+    profile = commands.add_parser("profile", help="read a phase profile of the Ascend engine")
+    profile_command.add_options(profile)
+    profile.set_defaults(command=_profile)
+
     link = commands.add_parser("link", help="print the share link of a scenario")
     add_source(link)
     link.add_argument("--base", default="", help="address of the app to put before the query")
@@ -162,6 +172,11 @@ def _fidelity(options: argparse.Namespace) -> int:
 
 def _calibrate(options: argparse.Namespace) -> int:
     document, text = calibrate_command.run(options)
+    return _print_result(document, text, options.json)
+
+
+def _profile(options: argparse.Namespace) -> int:
+    document, text = profile_command.run(options)
     return _print_result(document, text, options.json)
 
 
