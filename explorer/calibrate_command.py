@@ -80,7 +80,8 @@ def chip_of(rows: Sequence[Measurement]) -> Chip:
         return load_chip(known[0])
     if not known:
         names = ", ".join(list(counts)[:4])
-        raise refuse("--chip", names, f"expected a preset: {', '.join(versions_of('chips'))}")
+        accepted = f"no row is of a preset ({', '.join(versions_of('chips'))}); name one"
+        raise refuse("--chip", names, accepted)
     found = " and ".join(f"{counts[name]} of {name}" for name in known)
     raise refuse("--chip", "", f"the rows are of several chips ({found}); name one")
 
@@ -255,10 +256,14 @@ def _row_lines(calibration: Calibration) -> list[str]:
 
 
 def _not_fitted_lines(calibration: Calibration) -> list[str]:
-    lines = [f"  {name}: {reason}" for name, reason in calibration.not_fitted.items()]
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in calibration.not_fitted.items():
+        by_reason.setdefault(reason, []).append(name)
+    lines = [f"  {reason}: {', '.join(names)}" for reason, names in by_reason.items()]
     lines += [
-        f"  {first} and {second} can hardly be told apart: correlation {correlation:.2f}"
+        f"  hard to tell apart, correlation {correlation:.2f}: {first}, {second}"
         for first, second, correlation in calibration.alike
+        if not {first, second} & calibration.not_fitted.keys()
     ]
     if calibration.offered:
         names = ",".join(calibration.offered[:MOST_OFFERED])

@@ -14,6 +14,7 @@ from explorer.outfile import write_text
 
 PROFILE_SCHEMA = "explorer.profile/1"
 MOST_SECONDS = 1e6
+MOST_DIGITS = 9
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +108,7 @@ def _content(path: str) -> str:
 def _whole(option: str, text: str | None) -> int | None:
     if text is None:
         return None
-    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0):
+    if not (text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS and int(text) > 0):
         raise refuse(option, text, "expected a whole number above 0")
     return int(text)
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from explorer.chips.ascend910a_synced import STACK, WALL
 from explorer.config.chip import Chip
 from explorer.config.errors import refuse
-from explorer.config.units import human
+from explorer.config.units import human, significant
 from explorer.fidelity.calibration import Calibration, FittedConstant
 from explorer.fidelity.intervals import CONFIDENCE
 
@@ -114,6 +115,11 @@ def warnings(calibration: Calibration) -> Iterator[str]:
             f"{labels[0]} and {labels[1]} are determined together better than each "
             f"(correlation {correlation:.2f})"
         )
+    if _nested(calibration):
+        yield (
+            "wall and stack of a profile are sums of its phases: the rows are not independent, "
+            "and the intervals too narrow"
+        )
     if calibration.odd:
         yield f"far off what the other rows say: {', '.join(calibration.odd)}"
 
@@ -135,7 +141,21 @@ def jackknife_text(calibration: Calibration, constant: FittedConstant) -> str:
 def _range(low: float | None, high: float | None, unit: str) -> str:
     if low is None or high is None:
         return "–"
-    return " to ".join(dict.fromkeys((human(low, unit), human(high, unit))))
+    ends = (human(low, unit), human(high, unit))
+    if ends[0] != ends[1] or low == high:
+        return " to ".join(dict.fromkeys(ends))
+    return f"{ends[0]} ± {significant(50 * (high - low) / low, 2)} %"
+
+
+def _nested(calibration: Calibration) -> bool:
+    """Return whether sums stand beside their parts among the rows that constants were fitted to."""
+    passes: dict[str, set[bool]] = {}
+    for row in calibration.used:
+        conditions = row.measurement.conditions
+        if row.effects and "phase" in conditions:
+            is_sum = conditions["phase"] in (WALL, STACK)
+            passes.setdefault(conditions.get("rows", ""), set()).add(is_sum)
+    return any(len(kinds) > 1 for kinds in passes.values())
 
 
 def _disagrees(constant: FittedConstant) -> bool:

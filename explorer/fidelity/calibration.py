@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 
 import numpy as np
@@ -210,7 +211,8 @@ def _check_names(chip: Chip, names: Sequence[str]) -> None:
             why = "is a whole number, and steps of it cannot be fitted by least squares"
         else:
             why = f"is {quantity.kind}"
-        raise refuse("constants", name, f"{why}; expected some of {', '.join(known)}")
+        near = get_close_matches(name, known, n=3) or known
+        raise refuse("constants", name, f"{why}; expected some of {', '.join(near)}")
     if len(set(names)) < len(names):
         raise refuse("constants", ",".join(names), "expected each constant once")
 
