@@ -23,6 +23,13 @@ def opened(**parameters: str | list[str]) -> AppTest:
     return app.run()
 
 
+def unfold(app: AppTest, *parts: str) -> AppTest:
+    """Open parts that start closed: until then they are not built."""
+    for part in parts:
+        app.session_state[f"open:{part}"] = True
+    return app.run()
+
+
 def to_share_page(app: AppTest) -> None:
     """Go there as a click does: a page that is a function has no file to switch to."""
     app._page_hash = next(
@@ -159,7 +166,7 @@ def test_with_shared_placement_one_slider_sets_both_pools() -> None:
 
 
 def test_precision_is_independent_of_the_other_two() -> None:
-    app = opened(preset="mt3000-llama2-13b@1")
+    app = unfold(opened(preset="mt3000-llama2-13b@1"), "precision")
     app.segmented_control(key="word:precision.kv").set_value("int8").run()
     precision = app.session_state["scenario"].precision
     assert (precision.compute, precision.weights, precision.kv) == ("fp16", "fp16", "int8")
@@ -168,7 +175,18 @@ def test_precision_is_independent_of_the_other_two() -> None:
 def test_a_chip_offers_only_the_arithmetic_it_has() -> None:
     app = opened(preset="ascend910a-qwen3.8-27b@1", precision__compute="fp32")
     assert "no fp32 arithmetic" in "\n".join(notices(app))
+    unfold(app, "precision")
     assert app.segmented_control(key="word:precision.compute").options == ["FP16"]
+
+
+def test_closed_parts_are_not_built_and_open_when_asked() -> None:
+    app = opened(preset="mt3000-llama2-13b@1")
+    closed = {slider.key for slider in app.select_slider}
+    assert "knob:hardware.overhead_bytes" not in closed
+    unfold(app, "hardware", "limits", "placement", "precision", "mechanisms", "numbers")
+    assert {slider.key for slider in app.select_slider} > closed
+    assert app.select_slider(key="knob:hardware.overhead_bytes").value == 1e9
+    assert not app.exception
 
 
 def test_two_sessions_do_not_see_each_other() -> None:
@@ -183,7 +201,7 @@ def test_options_that_read_alike_never_stand_beside_each_other() -> None:
         "hardware__ddr_bandwidth_bytes_per_second": "29990000000.0",
         "hardware__overhead_bytes": "1199000000.0",
     }
-    app = opened(preset="mt3000-llama2-13b@1", **close)
+    app = unfold(opened(preset="mt3000-llama2-13b@1", **close), "hardware", "limits")
     for slider in app.select_slider:
         assert len(set(slider.options)) == len(slider.options), slider.label
     assert app.session_state["scenario"].hardware == {
@@ -201,7 +219,7 @@ def test_what_is_no_link_changes_nothing() -> None:
 
 
 def test_shared_placement_ties_both_pools_and_back() -> None:
-    app = opened(preset="mt3000-llama2-7b@1")
+    app = unfold(opened(preset="mt3000-llama2-7b@1"), "placement")
     app.segmented_control(key="word:plan.placement").set_value("shared").run()
     assert not app.exception
     plan = app.session_state["scenario"].plan

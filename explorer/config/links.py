@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from explorer.config.chip import Chip
@@ -37,6 +38,7 @@ class Opened:
     problems: tuple[Problem, ...]
 
 
+@lru_cache(maxsize=64)
 def preset_scenario(reference: str) -> Scenario:
     """Return the scenario of a preset; raises InputError when there is none."""
     return parse_scenario(load_scenario_preset(reference).scenario)

@@ -103,6 +103,7 @@ def _in_baseline(path: str) -> bool:
     return section != "hardware" or name in state.baseline().chip_document().quantities
 
 
+@lru_cache(maxsize=16_384)
 def _shown(value: Value, unit: str) -> str:
     if value is None:
         return NO_BOUND_WORD

@@ -10,6 +10,7 @@ from explorer.config.presets import load_scenario_preset, scenario_presets
 from explorer.config.scenario import WORD_FIELDS, Scenario
 from explorer.ui import state
 from explorer.ui.controls import knob_slider
+from explorer.ui.folded import folded
 
 MAIN_HARDWARE = {
     "mt3000": ("ddr_bandwidth_bytes_per_second", "sm_bytes", "am_bytes", "gsm_bytes"),
@@ -38,11 +39,13 @@ PRECISION_LABELS = {
     "precision.kv": "KV cache stored as",
 }
 MECHANISM_LABELS = {
-    "kernel.attention": "Attention in prefill",
-    "kernel.fusion": "Operator fusion",
-    "kernel.launch": "Kernel launches",
+    "mt3000": {
+        "kernel.attention": "Attention in prefill",
+        "kernel.fusion": "Operator fusion",
+        "kernel.launch": "Kernel launches",
+    },
+    "ascend910a": {"kernel.recurrence": "Instruction groups of the recurrence"},
 }
-RECURRENCE_LABEL = "Instruction groups of the recurrence"
 WORD_NAMES = {
     "whole": "All",
     "without_broadcast_rows": "No broadcast rows",
@@ -78,8 +81,9 @@ def sidebar() -> None:
             _sliders("hardware", MAIN_HARDWARE[family])
         with st.expander("Workload", expanded=True):
             _sliders("workload", WORKLOAD)
-        with st.expander("Placement"):
-            _words("plan.placement", "Prefill and decode run on", scenario)
+        with folded("Placement", "placement") as is_open:
+            if is_open:
+                _words("plan.placement", "Prefill and decode run on", scenario)
         if scenario.plan.placement == SHARED_PLACEMENT:
             with st.expander("Plan: the same cards prefill and decode", expanded=True):
                 _sliders("plan", SHARED)
@@ -93,22 +97,22 @@ def sidebar() -> None:
         if family == "ascend910a":
             with st.expander("All-reduce slices", expanded=True):
                 _sliders("plan", SLICES)
-        with st.expander("Precision"):
-            for path, label in PRECISION_LABELS.items():
-                _words(path, label, scenario)
-        if family == "mt3000":
-            with st.expander("Mechanisms"):
-                for path, label in MECHANISM_LABELS.items():
+        with folded("Precision", "precision") as is_open:
+            if is_open:
+                for path, label in PRECISION_LABELS.items():
                     _words(path, label, scenario)
-        if family == "ascend910a":
-            with st.expander("Mechanisms"):
-                _words("kernel.recurrence", RECURRENCE_LABEL, scenario)
-        with st.expander("Limits and measured times"):
-            for path in LIMITS:
-                knob_slider(path)
-        with st.expander("Every other number of the machine"):
-            names = scenario.chip_document().quantities
-            _sliders("hardware", tuple(n for n in names if n not in MAIN_HARDWARE[family]))
+        with folded("Mechanisms", "mechanisms") as is_open:
+            if is_open:
+                for path, label in MECHANISM_LABELS[family].items():
+                    _words(path, label, scenario)
+        with folded("Limits and measured times", "limits") as is_open:
+            if is_open:
+                for path in LIMITS:
+                    knob_slider(path)
+        with folded("Every other number of the machine", "hardware") as is_open:
+            if is_open:
+                names = scenario.chip_document().quantities
+                _sliders("hardware", tuple(n for n in names if n not in MAIN_HARDWARE[family]))
         _exact_value()
 
 
