@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from explorer.ui import attribution, explore, fidelity, inside, search, share, slices, state
+from explorer.ui import attribution, explore, fidelity, inside, own, search, share, slices, state
 from explorer.ui.sidebar import sidebar
 
 
@@ -20,6 +20,7 @@ def main() -> None:
             st.Page(slices.page, title="Slices", url_path="slices"),
             st.Page(attribution.page, title="Attribution", url_path="attribution"),
             st.Page(fidelity.page, title="Fidelity", url_path="fidelity"),
+            st.Page(own.page, title="Bring your own", url_path="own"),
             st.Page(share.page, title="Share", url_path="share"),
         ],
         position="top",

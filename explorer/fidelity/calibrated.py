@@ -107,8 +107,16 @@ def warnings(calibration: Calibration) -> Iterator[str]:
             )
         elif constant.interval.low is None:
             yield f"{label} has no interval: there are as many constants as rows"
-        elif _disagrees(constant):
-            yield f"{label} depends on few of its rows: its jackknife interval is much wider"
+    wide = [
+        calibration.chip.quantities[constant.name].label
+        for constant in calibration.constants
+        if _disagrees(constant)
+    ]
+    if wide:
+        yield (
+            f"few of the rows rule the fitted value of {'; '.join(wide)}: where the jackknife "
+            "interval is much wider, believe that one"
+        )
     for first, second, correlation in calibration.traded:
         labels = [calibration.chip.quantities[name].label for name in (first, second)]
         yield (

@@ -22,6 +22,8 @@ LEAST_EFFECT = 0.01
 """A row says nothing of a constant that it answers to by less than 1 % of the change."""
 ALIKE = 0.95
 """Constants whose effects correlate by more are named as hard to tell apart."""
+TWIN = 0.9999
+"""Constants whose effects correlate by more cannot be told apart at all."""
 SCATTER = 0.01
 """Relative scatter of rows that constants are chosen for, as long as no smaller one is known."""
 
@@ -122,7 +124,8 @@ def choose(effects: Effects, ranks: Sequence[int], rule: Rule, scatter: Array) -
     """Return the constants that the rows determine, and can tell apart.
 
     Constants are taken one by one: of the lowest rank left, the one with the largest effects that
-    those taken do not have.
+    those taken do not have. Of constants that the rows cannot tell apart at all it is the one with
+    the largest effects, whatever its rank: the one that stands for all of them.
 
     Args:
         effects: of all constants that may be fitted.
@@ -144,6 +147,7 @@ def choose(effects: Effects, ranks: Sequence[int], rule: Rule, scatter: Array) -
             if not open_:
                 break
             best = max(open_, key=lambda index: norms[index])
+            best = _largest_twin(effects.matrix, best, [*taken, *refused])
             reason = _refusal(effects, taken, best, rule, scatter)
             if reason:
                 refused[best] = reason
@@ -152,6 +156,19 @@ def choose(effects: Effects, ranks: Sequence[int], rule: Rule, scatter: Array) -
     names = tuple(effects.names[index] for index in sorted(taken))
     reasons = {effects.names[index]: reason for index, reason in sorted(refused.items())}
     return Choice(names, reasons)
+
+
+def _largest_twin(matrix: Array, index: int, known: Sequence[int]) -> int:
+    """Return the constant of largest effects among those whose effects are all in proportion."""
+    norms = np.linalg.norm(matrix, axis=0)
+    twins = [
+        other
+        for other in range(matrix.shape[1])
+        if other not in known
+        and norms[other] > norms[index] > 0
+        and _correlation(matrix[:, index], matrix[:, other]) >= TWIN
+    ]
+    return max(twins, key=lambda other: norms[other], default=index)
 
 
 def _refusal(effects: Effects, taken: Sequence[int], index: int, rule: Rule, scatter: Array) -> str:

@@ -45,7 +45,7 @@ def _link() -> None:
 def _address() -> str:
     """Return the address of the app's first page."""
     url = (st.context.url or "").partition("?")[0]
-    return re.sub(r"/(search|inside|slices|attribution|fidelity|share)/?$", "/", url)
+    return re.sub(r"/(search|inside|slices|attribution|fidelity|own|share)/?$", "/", url)
 
 
 def _export() -> None:
