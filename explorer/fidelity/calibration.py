@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from explorer.config.chip import Chip
+from explorer.config.chip import Chip, ChipQuantity
 from explorer.config.errors import refuse, shown
 from explorer.config.presets import load_chip, versions_of
 from explorer.config.quantity import WHOLE_SCALES
@@ -27,7 +27,8 @@ from explorer.fidelity.scenarios import OnChip
 from explorer.fidelity.solution import Problem, Solution
 
 MOST_ROWS = 500
-"""Rows of one calibration."""
+"""Rows of one chip in one calibration."""
+MOST_REASONS = 3
 MOST_ROUNDS = 4
 """Times that the choice of constants is looked at again, at the values found."""
 LARGEST_REACH = 0.5
@@ -149,16 +150,17 @@ def calibrate(
 
     Raises:
         InputError: for a name that cannot be fitted, for more names than usable rows, without
-            any usable row, or for more than ``MOST_ROWS``.
+            any usable row, or for more than ``MOST_ROWS`` of the chip.
     """
     _check_names(chip, names)
+    count = sum(_is_of(row.chip, chip) for row in measurements)
+    if count > MOST_ROWS:
+        raise refuse("rows", count, f"more than the {MOST_ROWS} that a calibration takes")
     first = tuple(_first_look(row, chip) for row in measurements)
     used = tuple(row.measurement for row in first if not row.reason)
     if not used:
-        reasons = "; ".join(dict.fromkeys(row.reason for row in first))
-        raise refuse("rows", "", f"none can be used: {reasons}"[:400])
-    if len(used) > MOST_ROWS:
-        raise refuse("rows", len(used), f"more than the {MOST_ROWS} that a calibration takes")
+        reasons = "; ".join(list(dict.fromkeys(row.reason for row in first))[:MOST_REASONS])
+        raise refuse("rows", "", f"none can be used: {reasons}")
     if len(names) > len(used):
         accepted = f"more constants than the {len(used)} usable rows; expected fewer"
         raise refuse("constants", ",".join(names), accepted)
@@ -175,7 +177,7 @@ def calibrate(
             FittedConstant(
                 name,
                 float(chip.quantities[name].value),
-                interval,
+                _within(interval, chip.quantities[name]),
                 tuple(used[i].id for i in np.flatnonzero(solution.effects.seen_of(name))),
             )
             for name, interval in found.by_name.items()
@@ -197,6 +199,12 @@ def fittable(chip: Chip, named: bool = False) -> tuple[str, ...]:
         for name, item in chip.quantities.items()
         if item.kind in kinds and item.scale not in WHOLE_SCALES and item.minimum < item.maximum
     )
+
+
+def _within(interval: Interval, knob: ChipQuantity) -> Interval:
+    """Return the interval with a value that rounding cannot carry past the knob's range."""
+    value = min(max(interval.value, float(knob.minimum)), float(knob.maximum))
+    return replace(interval, value=value)
 
 
 def _check_names(chip: Chip, names: Sequence[str]) -> None:

@@ -28,7 +28,7 @@ ODD = 5.0
 """Studentised residual (without the row itself) above which a row is called odd."""
 FEWEST_FOR_ODD = 4
 SMALLEST_ODD = 0.01
-AT_BOUND = 1e-9
+LEAST_ROOM = 1e-9
 
 
 @dataclass(frozen=True)
@@ -173,9 +173,9 @@ class _Place:
     @property
     def end(self) -> str:
         """The bound that it ended at, if any."""
-        if self.factor <= self.lowest + AT_BOUND * max(self.lowest, 1.0):
+        if self.factor <= self.lowest:
             return "minimum"
-        return "maximum" if self.factor >= self.highest * (1 - AT_BOUND) else ""
+        return "maximum" if self.factor >= self.highest else ""
 
     def around(self, spread: float, degrees: float) -> tuple[float | None, float | None]:
         if not np.isfinite(spread) or degrees < 1:
@@ -195,7 +195,7 @@ def _interval(place: _Place, spread: float, jackknife: tuple[float, int], degree
 
 def _odd(residuals: Array, leverage: Array, degrees: int) -> Mask:
     """Return which rows lie far off what the others say."""
-    room = np.maximum(1 - leverage, AT_BOUND)
+    room = np.maximum(1 - leverage, LEAST_ROOM)
     share = residuals**2 / room
     others = np.maximum(residuals @ residuals - share, 0.0) / max(degrees - 1, 1)
     enough = degrees > FEWEST_FOR_ODD

@@ -23,6 +23,8 @@ from explorer.fidelity.together import fit_together
 
 START_FACTORS = (0.2, 0.5, 2.0, 5.0)
 """A fit starts from where these, on all constants or on one, fit best."""
+AT_BOUND = 1e-6
+"""A fit stays this little inside its bounds where it would leave them."""
 SMALL_SHARE = 1e-3
 """Of a knob's maximum: the scale of a constant that starts at 0."""
 
@@ -117,7 +119,8 @@ class Problem:
         # The last digits, and bounds that are met exactly.
         kept, free = (np.ones((len(ends), n), dtype=bool) for n in (len(self.rows), len(names)))
         found = fit_together(errors, ends, bounds, kept, free)
-        return Solution(errors, here, bounds, found.factors[int(found.costs.argmin())])
+        best = _on_bounds(found.factors[int(found.costs.argmin())], bounds)
+        return Solution(errors, here, bounds, best)
 
     def effects(self, names: Sequence[str], at: Solution) -> Effects:
         """Return effects of any constants where those of a solution have moved."""
@@ -146,6 +149,15 @@ class Problem:
         scales = np.asarray([self._scale(name) for name in names])
         lowest = np.asarray([float(knob.minimum) for knob in knobs]) / scales
         return lowest, np.asarray([float(knob.maximum) for knob in knobs]) / scales
+
+
+def _on_bounds(factors: Array, bounds: tuple[Array, Array]) -> Array:
+    """Return factors, those that all but reached a bound exactly on it."""
+    snapped = factors
+    for bound in bounds:
+        near = np.abs(factors - bound) <= AT_BOUND * np.maximum(bound, 1.0)
+        snapped = np.where(near, bound, snapped)
+    return snapped
 
 
 def _effects(slopes: Array, factors: Array) -> Array:
