@@ -202,9 +202,10 @@ def fittable(chip: Chip, named: bool = False) -> tuple[str, ...]:
 
 
 def _within(interval: Interval, knob: ChipQuantity) -> Interval:
-    """Return the interval with a value that rounding cannot carry past the knob's range."""
-    value = min(max(interval.value, float(knob.minimum)), float(knob.maximum))
-    return replace(interval, value=value)
+    """Return the interval with a value that rounding carries neither off its bound nor past it."""
+    low, high = float(knob.minimum), float(knob.maximum)
+    ends = {"minimum": low, "maximum": high}
+    return replace(interval, value=ends.get(interval.at, min(max(interval.value, low), high)))
 
 
 def _check_names(chip: Chip, names: Sequence[str]) -> None:

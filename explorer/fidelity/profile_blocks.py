@@ -17,7 +17,7 @@ from explorer.fidelity.profile_lines import Line, Scope, read_line
 WALL_ROUNDING = 0.01
 OWN_RANKS = (None, 0)
 ROWS_HEADER = re.compile(
-    r"^\W*(?:prompt[ _]tokens|prefill[ _]tokens|rows|tokens)\W+((?:[0-9]+[\s|,;]*){2,})$",
+    r"^\W*(?:prompt[ _]tokens|prefill[ _]tokens|rows|tokens)\W+([0-9]+(?:[\s|,;]+[0-9]+)+)[\s|]*$",
     re.IGNORECASE,
 )
 PARTS = {NORMS: ("attn_resid_norm", "add", "norm")}
@@ -92,11 +92,15 @@ class Reader:
                 f"line {walls[0].line}", f"wall {walls[0].wall:g} s", f"given as {wall:g} s"
             )
         for name, values in self._loose.items():
-            if len({value for _, value in values}) > 1 or len(walls) > 1:
+            for line, value in values:
+                if value != values[0][1]:
+                    accepted = f"{name} is {values[0][1]:g} on line {values[0][0]}"
+                    raise refuse(f"line {line}", f"{value:g}", accepted)
+            if len(walls) > 1:
                 accepted = (
                     f"{name} on a line of its own, with several runs; expected it beside a wall"
                 )
-                raise refuse(f"line {values[0][0]}", values[0][1], accepted)
+                raise refuse(f"line {values[0][0]}", f"{values[0][1]:g}", accepted)
             walls = [replace(walls[0], facts={name: values[0][1], **walls[0].facts})]
         return walls
 

@@ -168,10 +168,12 @@ def _items(text: str) -> tuple[list[str], list[_Item], str]:
                 words += [name] if not items else []
             elif items and not items[-1].unit and name.lower() in SECONDS:
                 items[-1] = _Item(items[-1].key, items[-1].value, items[-1].text, name.lower())
+            elif items and items[-1].is_plain_count and tokens[index - 2]["number"]:
+                if _is_number(following) and following[0]["number"].isdigit():
+                    raise refuse("", "", f"{name} may belong to either number; expected {name}=")
+                items.pop()  # A number of things: "384 GEMMs".
             elif words and name.lower() in NUMBER_KEYS and _is_number(following):
                 key = name
-            elif items and not items[-1].unit and not items[-1].key and items[-1].text.isdigit():
-                items.pop()  # A number of things: "384 GEMMs".
             elif not items:
                 words.append(name)
     return words, items, named
