@@ -20,7 +20,7 @@ def begins_a_formula(text: str) -> bool:
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[str | float]]) -> str:
     """Return rows as CSV; numbers stay numbers, and text that begins a formula gets a quote."""
     buffer = StringIO(newline="")
-    writer = csv.writer(buffer, lineterminator="\n")
+    writer = csv.writer(buffer)
     writer.writerow([_cell(name) for name in header])
     writer.writerows([_cell(cell) for cell in row] for row in rows)
     return buffer.getvalue()
