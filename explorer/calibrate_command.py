@@ -182,6 +182,7 @@ def _row(row: CalibratedRow) -> dict[str, Any]:
         "left_out_error": row.error(row.left_out),
         "identifies": dict(row.effects),
         "reason": row.reason or None,
+        "note": row.note or None,
     }
 
 

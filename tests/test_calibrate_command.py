@@ -40,7 +40,7 @@ from tests.test_fidelity_profile_text import PLAIN, REPORT, RESULT
 
 ROWS = {
     "id", "file", "quantity", "conditions", "measured", "unit", "before", "after", "left_out",
-    "error_before", "error_after", "left_out_error", "identifies", "reason",
+    "error_before", "error_after", "left_out_error", "identifies", "reason", "note",
 }  # fmt: skip
 HEADER = ",".join(COLUMNS)
 
@@ -108,6 +108,7 @@ def test_the_chip_is_a_document_of_its_own_that_predicts_what_was_fitted(
     # Started from itself it stays where it is.
     again = document(capsys, "--data", kernels, "--chip", out)
     assert again["calibrated"]["id"] == chip.id
+    assert again["calibrated"]["source"] == chip.source
     for constant in again["constants"]:
         assert constant["value"] == pytest.approx(constant["before"], rel=1e-6)
 
@@ -228,6 +229,17 @@ def test_rows_of_two_chips_are_told_apart_when_one_is_named(capsys, tmp_path) ->
     found = document(capsys, "--data", data, "--chip", "ascend910a@1")
     assert found["summary"]["used"] == 3
     assert {row["reason"] for row in found["rows"][3:]} == {"is of mt3000, not of ascend910a"}
+
+
+def test_a_row_that_comes_twice_counts_once(capsys, tmp_path) -> None:
+    data, again = tmp_path / "a.csv", tmp_path / "b.csv"
+    rows = recurrences([1.3, 1.32, 1.31])
+    data.write_text(measurements_csv(rows), encoding="utf-8")
+    again.write_text(measurements_csv(rows), encoding="utf-8")
+    once = document(capsys, "--data", data)
+    twice = document(capsys, "--data", data, "--data", again)
+    assert twice["constants"] == once["constants"]
+    assert twice["rows"][3]["reason"] == "is the same as g0 in a.csv"
 
 
 def test_a_profile_becomes_rows_that_calibrate_takes(capsys, tmp_path) -> None:

@@ -18,6 +18,8 @@ LONGEST_FILE = 40
 MOST_FILES = 3
 WIDER = 2.0
 """Jackknife over Jacobian interval from which on the two are said to disagree."""
+ADDED_NAME = re.compile(", calibrated$")
+ADDED = re.compile(r"; [0-9]+ constants? fitted to .*$", re.DOTALL)
 SUFFIX = re.compile(r"-calibrated(-[a-z0-9.\-]*)?$")
 ASSUMES = (
     f"{100 * CONFIDENCE:.0f} % intervals come from the Jacobian of the log errors: they assume "
@@ -47,14 +49,13 @@ def calibrated_chip(calibration: Calibration) -> Chip:
                 "note": f"{human(constant.before, old.unit)} before, {old.kind}: {old.source}",
             }
         )
-    rows = _counted(len(calibration.used), "row")
+    fitted = f"{_counted(count, 'constant')} fitted to {_counted(len(calibration.used), 'row')}"
     return base.model_copy(
         update={
             "id": calibrated_id(calibration),
             "version": 1,
-            "name": f"{base.name}, calibrated",
-            "source": f"{base.source}; {_counted(count, 'constant')} fitted to {rows} of "
-            f"{_files(calibration)}",
+            "name": f"{ADDED_NAME.sub('', base.name)}, calibrated",
+            "source": f"{ADDED.sub('', base.source)}; {fitted} of {_files(calibration)}",
             "quantities": quantities,
         }
     )

@@ -29,7 +29,7 @@ from explorer.fidelity.solution import Problem, Solution
 MOST_ROWS = 500
 """Rows of one chip in one calibration."""
 MOST_REASONS = 3
-MOST_ROUNDS = 4
+MOST_ROUNDS = 6
 """Times that the choice of constants is looked at again, at the values found."""
 LARGEST_REACH = 0.5
 """Half an interval over the value: above it a constant that nobody named is not fitted."""
@@ -76,6 +76,7 @@ class CalibratedRow:
         left_out: by a fit without this row.
         effects: of the fitted constants on it, those that count.
         reason: why the row is not used.
+        note: conditions that the prediction leaves unused.
     """
 
     measurement: Measurement
@@ -84,6 +85,7 @@ class CalibratedRow:
     left_out: float | None = None
     effects: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
+    note: str = ""
 
     def error(self, predicted: float | None) -> float | None:
         """Return (predicted - measured) / measured."""
@@ -156,7 +158,7 @@ def calibrate(
     count = sum(_is_of(row.chip, chip) for row in measurements)
     if count > MOST_ROWS:
         raise refuse("rows", count, f"more than the {MOST_ROWS} that a calibration takes")
-    first = tuple(_first_look(row, chip) for row in measurements)
+    first = tuple(_first_looks(measurements, chip))
     used = tuple(row.measurement for row in first if not row.reason)
     if not used:
         reasons = "; ".join(list(dict.fromkeys(row.reason for row in first))[:MOST_REASONS])
@@ -226,14 +228,24 @@ def _check_names(chip: Chip, names: Sequence[str]) -> None:
         raise refuse("constants", ",".join(names), "expected each constant once")
 
 
+def _first_looks(rows: Sequence[Measurement], chip: Chip) -> Iterator[CalibratedRow]:
+    """Yield rows with their predictions by the chip as it is, or why they are not used."""
+    seen: dict[tuple[object, ...], Measurement] = {}
+    for row in rows:
+        same = seen.setdefault(row.content, row)
+        if same is not row:
+            yield CalibratedRow(row, reason=f"is the same as {same.id} in {same.file}")
+        else:
+            yield _first_look(row, chip)
+
+
 def _first_look(row: Measurement, chip: Chip) -> CalibratedRow:
-    """Return a row with its prediction by the chip as it is, or the reason why it is not used."""
     if not _is_of(row.chip, chip):
         return CalibratedRow(row, reason=f"is of {shown(row.chip)}, not of {chip.id}")
     outcome = predict(row, OnChip(chip))
     if outcome.prediction is None:
         return CalibratedRow(row, reason=outcome.reason)
-    return CalibratedRow(row, before=outcome.prediction.value)
+    return CalibratedRow(row, before=outcome.prediction.value, note=outcome.note)
 
 
 def _is_of(name: str, chip: Chip) -> bool:
@@ -260,16 +272,18 @@ class _Search:
         late: dict[str, str] = {}
         choice, solution = Choice((), {}), self.problem.solved(())
         for _ in range(MOST_ROUNDS):
-            left = [name for name in candidates if name not in late]
-            found = self._choice(left, solution)
-            if found.names == choice.names:
-                choice = found
+            found = self._choice([name for name in candidates if name not in late], solution)
+            if found.names != choice.names:
+                choice, solution = found, self.problem.solved(found.names)
+                continue
+            # Only now: what a fit still lacks makes its other constants look undetermined.
+            choice, dropped = found, self._undetermined(solution)
+            if not dropped:
                 break
-            choice, solution = found, self.problem.solved(found.names)
-            late |= self._undetermined(solution)
-            if late.keys() & set(choice.names):
-                names = tuple(name for name in choice.names if name not in late)
-                choice, solution = Choice(names, choice.reasons), self.problem.solved(names)
+            late |= dropped
+        if late.keys() & set(choice.names):
+            names = tuple(name for name in choice.names if name not in late)
+            choice, solution = Choice(names, choice.reasons), self.problem.solved(names)
         return Choice(choice.names, {**choice.reasons, **late}), solution
 
     def offered(self, everything: Effects, choice: Choice) -> tuple[str, ...]:

@@ -161,7 +161,8 @@ class LogErrors:
         return errors[..., 0, :], np.moveaxis(slopes, -1, -2)
 
     def _errors(self, values: Values, shape: tuple[int, ...]) -> Array:
-        predicted = np.clip(self.model(self.rows, values), TINIEST, LARGEST)
+        predicted = np.nan_to_num(self.model(self.rows, values), nan=LARGEST)
+        predicted = np.clip(predicted, TINIEST, LARGEST)
         errors: Array = np.log(predicted / self.measured)
         return np.broadcast_to(errors, (*shape, len(self.rows)))
 

@@ -95,6 +95,21 @@ class Measurement:
         return 1.0 if dimension is None else UNITS[dimension][self.unit]
 
     @property
+    def content(self) -> tuple[object, ...]:
+        """Everything but the name of its file: rows of the same content are one measurement."""
+        conditions = tuple(self.conditions.items())
+        return (
+            self.id,
+            self.chip,
+            self.model,
+            self.quantity,
+            conditions,
+            self.value,
+            self.unit,
+            self.source,
+        )
+
+    @property
     def si_value(self) -> float:
         """Value in seconds or tokens a second."""
         return self.value * self.unit_size

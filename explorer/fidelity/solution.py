@@ -12,8 +12,9 @@ from functools import cached_property
 import numpy as np
 
 from explorer.config.chip import Chip
+from explorer.config.errors import refuse
 from explorer.costs.arrays import Array
-from explorer.fidelity.conditions import Conditions
+from explorer.fidelity.conditions import Conditions, NotModelledError
 from explorer.fidelity.effects import Effects
 from explorer.fidelity.fit import LogErrors, Model, Values, least_log_errors
 from explorer.fidelity.measurements import Measurement
@@ -37,10 +38,17 @@ def chip_model(chip: Chip) -> Model:
         hardware = {name: np.asarray(value)[..., 0] for name, value in values.items()}
         shape = np.broadcast_shapes(*(value.shape for value in hardware.values()))
         on = OnChip(chip, hardware)
-        found = [modelled(row, Conditions(row.conditions), on).value for row in rows]
-        return np.stack([np.broadcast_to(value, shape) for value in found], axis=-1)
+        found = [np.broadcast_to(_value(row, on), shape) for row in rows]
+        return np.stack(found, axis=-1)
 
     return model
+
+
+def _value(row: Measurement, on: OnChip) -> Array:
+    try:
+        return modelled(row, Conditions(row.conditions), on).value
+    except NotModelledError as error:
+        raise refuse(row.id, "", f"{error}, at other values of the constants") from None
 
 
 @dataclass(frozen=True)
