@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import streamlit as st
 
-from explorer.ui import attribution, explore, fidelity, inside, own, search, share, slices, state
+from explorer.ui import (
+    attribution,
+    compare,
+    explore,
+    fidelity,
+    inside,
+    own,
+    pipeline,
+    search,
+    share,
+    slices,
+    state,
+)
 from explorer.ui.sidebar import sidebar
 
 
@@ -16,11 +28,13 @@ def main() -> None:
         [
             st.Page(explore.page, title="Overview", url_path="explore", default=True),
             st.Page(search.page, title="Search", url_path="search"),
+            st.Page(pipeline.page, title="Pipeline", url_path="pipeline"),
             st.Page(inside.page, title="Mechanisms", url_path="inside"),
             st.Page(slices.page, title="Slices", url_path="slices"),
             st.Page(attribution.page, title="Attribution", url_path="attribution"),
             st.Page(fidelity.page, title="Fidelity", url_path="fidelity"),
             st.Page(own.page, title="Bring your own", url_path="own"),
+            st.Page(compare.page, title="Compare", url_path="compare"),
             st.Page(share.page, title="Share", url_path="share"),
         ],
         position="top",

@@ -10,14 +10,23 @@ from typing import Any, NoReturn
 
 from explorer import (
     calibrate_command,
+    compare_command,
     fidelity_command,
     profile_command,
     search_command,
+    simulate_command,
     slices_command,
 )
 from explorer.config.errors import InputError, printable
 from explorer.config.files import scenario_from
-from explorer.config.links import apply_texts, link_query, open_link, split_assignments
+from explorer.config.links import (
+    DEFAULT_PRESET,
+    apply_texts,
+    link_query,
+    nearest_preset,
+    open_link,
+    split_assignments,
+)
 from explorer.config.presets import scenario_presets
 from explorer.config.scenario import Scenario
 from explorer.serving.export import export_document
@@ -25,7 +34,6 @@ from explorer.terminal import evaluation_text, presets_text
 
 BAD_INPUT = 2
 INTERRUPTED = 130
-DEFAULT_PRESET = "mt3000-llama2-13b"
 
 
 class Parser(argparse.ArgumentParser):
@@ -86,10 +94,19 @@ def _parser() -> Parser:
     search_command.add_options(search)
     search.set_defaults(command=_search)
 
+    simulate = commands.add_parser("simulate", help="print how a service behaves in time")
+    add_source(simulate)
+    simulate_command.add_options(simulate)
+    simulate.set_defaults(command=_simulate)
+
     slices = commands.add_parser("slices", help="print prefill times by rows and slices")
     add_source(slices)
     slices_command.add_options(slices)
     slices.set_defaults(command=_slices)
+
+    compared = commands.add_parser("compare", help="print two to four scenarios side by side")
+    compare_command.add_options(compared)
+    compared.set_defaults(command=_compare)
 
     fidelity = commands.add_parser("fidelity", help="print predictions against measurements")
     fidelity_command.add_options(fidelity)
@@ -160,8 +177,18 @@ def _search(options: argparse.Namespace) -> int:
     return _print_result(document, text, options.json)
 
 
+def _simulate(options: argparse.Namespace) -> int:
+    document, text = simulate_command.run(chosen_scenario(options), options)
+    return _print_result(document, text, options.json)
+
+
 def _slices(options: argparse.Namespace) -> int:
     document, text = slices_command.run(chosen_scenario(options), options)
+    return _print_result(document, text, options.json)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    document, text = compare_command.run(options)
     return _print_result(document, text, options.json)
 
 
@@ -189,17 +216,6 @@ def _link(options: argparse.Namespace) -> int:
     else:
         print(link)
     return 0
-
-
-def nearest_preset(scenario: Scenario) -> str:
-    """Return the preset that a link should start from: the one with the shortest link."""
-    same = [
-        preset
-        for preset in scenario_presets()
-        if (preset.scenario["chip"], preset.scenario["model"]) == (scenario.chip, scenario.model)
-    ]
-    candidates = same or list(scenario_presets())
-    return min(candidates, key=lambda preset: len(link_query(scenario, preset.id))).id
 
 
 def _open(options: argparse.Namespace) -> int:

@@ -127,6 +127,7 @@ def _fit(fit: FitResult) -> dict[str, Any]:
                 "value": fold.value,
                 "rows": len(fold.rows),
                 "mape": fold.mape,
+                "worst": fold.worst,
                 "held": list(fit.spec.held.get(fold.key, ())),
             }
             for fold in fit.by_group
@@ -200,11 +201,13 @@ def _fit_lines(report: FidelityReport) -> list[str]:
             lines.append(f"    {name} = {quantities[name].value:.4g} ({ends})")
         for key in dict.fromkeys(fold.key for fold in fit.by_group):
             folds = ", ".join(
-                f"{fold.value} {percent(fold.mape)}" for fold in fit.by_group if fold.key == key
+                f"{fold.value} {percent(fold.mape)} ({percent(fold.worst)})"
+                for fold in fit.by_group
+                if fold.key == key
             )
             held = fit.spec.held.get(key, ())
             kept = f" ({', '.join(held)} kept)" if held else ""
-            lines.append(f"    without one {key}{kept}: {folds}")
+            lines.append(f"    without one {key}{kept}, mean (worst) error on it: {folds}")
     lines += [
         f"  {chip}: {name} is fitted, no refit covers it" for chip, name in report.not_refitted
     ]

@@ -244,3 +244,12 @@ def test_a_pasted_link_to_no_preset_changes_nothing() -> None:
 def test_the_address_of_a_scenario_that_no_link_holds_says_so_when_reopened() -> None:
     app = opened(**{"preset": "mt3000-llama2-13b@1", "own-document": "yes"})
     assert "open the exported file" in "\n".join(notices(app))
+
+
+def test_the_overview_unfolds_the_ascends_terms_into_formulas_and_sources() -> None:
+    app = unfold(opened(preset="ascend910a-qwen3.8-27b@1"), "numbers")
+    assert not app.exception
+    terms = [table.value for table in app.table if "formula of the work" in table.value]
+    assert [len(frame) for frame in terms] == [12, 13]
+    assert any("kind and source" in table.value for table in app.table)
+    assert app.json

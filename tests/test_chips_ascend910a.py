@@ -514,6 +514,7 @@ def test_the_deployment_has_one_launch_line_a_rank():
     code = told["prepare"][1].split('"')[1]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert len(done.stdout.split(",")) == 2048
-    assert len(told["notes"]) == 1
+    assert len(told["notes"]) == 2
+    assert "instead of 2" in told["notes"][1]
     batch = scenario(ASCEND, plan__micro_batch_decode=2, plan__pp_decode=2, plan__pp_prefill=2)
     assert len(evaluate(batch).machine.deployment()["notes"]) == 3

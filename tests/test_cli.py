@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from explorer.cli import main, nearest_preset
-from explorer.config.links import open_link
+from explorer.cli import main
+from explorer.config.links import nearest_preset, open_link
 from explorer.serving.export import export_document
 from tests.scenarios import ASCEND, MT3000, PRESETS, scenario
 

@@ -136,7 +136,7 @@ def test_unknown_fields_are_refused_by_name(path):
 def test_unknown_fields_name_their_neighbours():
     with pytest.raises(InputError, match=r"plan\.tp_decode"):
         scenario().replacing({"plan.tp": 4})
-    with pytest.raises(InputError, match="plan, kernel, workload"):
+    with pytest.raises(InputError, match="plan, kernel, simulation, workload"):
         scenario().replacing({"plans.tp": 4})
 
 

@@ -18,6 +18,7 @@ from explorer.config.presets import (
 )
 from explorer.config.quantity import Knob, listed
 from explorer.config.scenario import knob_at, parse_scenario, paths_of
+from explorer.config.simulation import SIMULATION_WORDS
 from tests.scenarios import PRESETS, model, scenario
 
 CHIPS = tuple(versions_of("chips"))
@@ -73,10 +74,10 @@ def test_every_number_of_a_scenario_has_a_knob():
     document = scenario().to_json()
     numbers = {
         f"{section}.{name}"
-        for section in ("workload", "plan", "limits", "measured")
+        for section in ("workload", "plan", "limits", "measured", "simulation")
         for name in document[section]
     }
-    assert numbers == {*scenario_knobs(), "plan.placement"}
+    assert numbers == {*scenario_knobs(), "plan.placement", *SIMULATION_WORDS}
     assert set(paths_of(scenario())) >= numbers
 
 

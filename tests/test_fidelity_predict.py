@@ -101,6 +101,75 @@ def test_decode_beyond_what_was_measured_is_flagged(conditions: str, beyond: boo
     assert outcome.prediction.extrapolated == beyond
 
 
+@pytest.mark.parametrize("layers", [16, 32, 48, 64])
+@pytest.mark.parametrize("rows", [1, 2, 4, 8])
+@pytest.mark.parametrize("context", [64, 512, 4096])
+def test_decode_of_any_depth_batch_and_context_is_predicted(
+    layers: int, rows: int, context: int
+) -> None:
+    """Weights once a step, everything else as often as it occurs; rates are rows over the step."""
+    conditions = f"tp=4;rows={rows};layers={layers};context={context}"
+    step = value(*ascend("decode_step_time", conditions))
+    assert value(*ascend("decode_throughput", conditions)) == pytest.approx(rows / step)
+    linear, full = 3 * layers // 4, layers // 4
+    mlp = 8704 * 5120 + 5120 * 4352
+    mixers = {
+        "linear": (2560 + 1536 + 24) * 5120 + 5120 * 1536,
+        "full": (3072 + 256 + 256) * 5120 + 5120 * 1536,
+    }
+    weights = linear * (mlp + mixers["linear"]) + full * (mlp + mixers["full"]) + 62080 * 5120
+    kv = full * rows * ((context + 1) * 1024 + 2 * 6 * 256 * 2) / 1148e9
+    state = linear * rows * 2 * 12 * 128 * 128 * 4 / 1148e9
+    reduces = 2 * layers + 1
+    wire = reduces * rows * 5120 * 2 / 22.73e9
+    per_row = linear * 10.33464e-6 + full * 4.10574e-6 + layers * (0.17888e-6 + 0.339962e-6)
+    expected = (
+        2 * weights / 300e9 + reduces * 0.404e-3 + wire + layers * 0.231074e-3
+        + kv + state + rows * per_row
+    )  # fmt: skip
+    assert step == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_batch_and_a_world_go_by_either_name() -> None:
+    by_rows = value(*ascend("decode_step_time", "tp=4;rows=4;context=512"))
+    for conditions in ("tp=4;batch=4;context=512", "world=4;requests=4;context=512"):
+        assert value(*ascend("decode_step_time", conditions)) == by_rows
+    both = ascend("decode_step_time", "tp=4;rows=4;batch=8;context=512")
+    assert reason(*both) == "rows=4 and batch=8 contradict each other"
+    assert value(*ascend("decode_step_time", "tp=4;rows=4;batch=4;context=512")) == by_rows
+    world = value("all_reduce_time", "world=4;bytes=10240;where=standalone", ASCEND)
+    assert value("all_reduce_time", "tp=4;bytes=10240;where=standalone", ASCEND) == world
+
+
+@pytest.mark.parametrize(("rows", "slices"), [(512, "1"), (1105, "4"), (4096, "rule")])
+def test_phases_of_a_running_pass_are_the_work_of_the_timeline(rows: int, slices: str) -> None:
+    conditions = f"tp=4;rows={rows};slices={slices};device_synced=no"
+
+    def phase(name: str) -> float:
+        return value(*ascend("phase_time", f"{conditions};phase={name}"))
+
+    rate = value(*ascend("prefill_throughput", f"tp=4;rows={rows};slices={slices}"))
+    assert phase("wall") == pytest.approx(rows / rate)
+    assert phase("stack") < phase("wall")
+    assert phase("gated_delta") == pytest.approx(48 * rows * 10.33464e-6, rel=1e-6)
+    # The recurrence does not overlap and is the same kernel in either pass.
+    synced = value(*ascend("phase_time", f"tp=4;rows={rows};phase=gated_delta"))
+    assert phase("gated_delta") == pytest.approx(synced)
+    count = {"1": 1, "4": 4, "rule": 4}[slices]
+    wire = 129 * rows * 5120 * 2 / 22.73e9
+    assert phase("tp_all_reduce") == pytest.approx((128 * count + 1) * 0.404e-3 + wire)
+    names = ("gated_delta", "full_attention", "projections", "norms", "other")
+    if count == 1 and rows > 1000:
+        listed = sum(map(phase, (*names, "tp_all_reduce")))
+        assert listed <= phase("stack") * (1 + 1e-9)
+    outcome = predict(row("phase_time", f"{conditions};phase=norms", ASCEND, QWEN))
+    assert outcome.prediction is not None
+    assert outcome.prediction.extrapolated
+    assert (
+        outcome.prediction.basis == "as it runs: what the device works on the phase, hidden or not"
+    )
+
+
 def test_phases_add_up_to_no_more_than_the_stack() -> None:
     def phase(name: str) -> float:
         return value(*ascend("phase_time", f"tp=4;rows=2223;phase={name}"))
@@ -195,7 +264,12 @@ def test_attention_by_head_and_batch_is_linear() -> None:
         (ascend("prefill_throughput", "tp=4;rows=512;ablated=all"), "ablated=all"),
         (ascend("ablation_gated_delta", "tp=4;rows=512;ablated=q"), "ablated=q"),
         (ascend("phase_time", "tp=4;rows=512;phase=moon"), "phase=moon is not modelled"),
+        (
+            ascend("phase_time", "tp=4;rows=4096;slices=4;phase=wall;device_synced=yes"),
+            "a device-synced pass was profiled serially only",
+        ),
         (ascend("decode_step_time", "tp=4;rows=1;context=9;layers=65"), "layers=65"),
+        (ascend("decode_step_time", "tp=4;rows=1"), "the condition context is missing"),
         (("all_reduce_time", "world=4;bytes=4"), "only the Ascend"),
         (("serving_throughput", "clusters=4;prompt=9;output=9"), "names no model"),
         (

@@ -47,7 +47,8 @@ def awkward(s, path):
     low, high = knob.minimum, knob.maximum
     if knob.whole:
         value = int(min(max(low, 24), high))
-        return value if value != current else int(min(value + 13, high))
+        others = (value, int(min(value + 13, high)), int(low))
+        return next(other for other in others if other != current)
     if low > 0:
         return math.sqrt(low) * math.sqrt(high) * 1.0123456789
     return (low + high) / 3.0000001

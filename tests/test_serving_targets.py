@@ -9,7 +9,13 @@ from explorer.config.errors import InputError
 from explorer.config.scenario import knob_at
 from explorer.fidelity.measurements import shipped_measurements
 from explorer.serving.evaluate import evaluate
-from explorer.serving.levers import changes_of, factor, lever_paths, overlapping
+from explorer.serving.levers import (
+    changes_of,
+    factor,
+    lever_limits,
+    lever_paths,
+    overlapping,
+)
 from explorer.serving.targets import PHASES, needed_terms, rate_of, solve
 from tests.scenarios import ASCEND, PRESETS, scenario
 
@@ -40,19 +46,94 @@ def test_every_answer_reaches_the_target_and_no_more(preset, phase):
             assert reached == pytest.approx(solution.target, rel=1e-9)
 
 
+def bounds(s, path):
+    """Return the lever's range, cut to what its machine can be."""
+    knob, now = knob_at(s, path), s.value(path)
+    low, high = knob.minimum, knob.maximum
+    for limit in evaluate(s).machine.limits():
+        if path == f"hardware.{limit.name}":
+            low = low if limit.most else max(low, min(float(limit.value), now))
+            high = min(high, max(float(limit.value), now)) if limit.most else high
+    return low, high
+
+
 @pytest.mark.parametrize("preset", PRESETS)
-def test_what_cannot_alone_reaches_it_nowhere_in_its_range(preset):
-    s, solution = solved(preset, "prefill", 1.4)
+@pytest.mark.parametrize("phase", PHASES)
+def test_what_cannot_alone_reaches_it_nowhere_in_its_range(preset, phase):
+    s, solution = solved(preset, phase, 1.4)
     for lever in solution.not_alone:
         knob = knob_at(s, lever.path)
         if knob is None or lever.path.startswith("plan."):
             continue
-        low = max(knob.minimum, knob.maximum * 1e-12)
-        values = np.geomspace(low, knob.maximum, 301)
+        low, high = bounds(s, lever.path)
+        values = np.linspace(low, high, 301) if low == 0 else np.geomspace(low, high, 301)
+        values = values.clip(low, high)
         if knob.whole:
             values = np.unique(values.round().astype(np.int64))
-        rates = np.broadcast_to(rate_of(s.replacing({lever.path: values}), "prefill"), values.shape)
+        rates = np.broadcast_to(rate_of(s.replacing({lever.path: values}), phase), values.shape)
         assert np.nanmax(rates) < solution.target
+        assert np.nanmax(rates) <= lever.best_rate * (1 + 1e-9) or knob.whole
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("phase", PHASES)
+def test_no_lever_is_moved_beyond_what_its_machine_can_be(preset, phase):
+    s, solution = solved(preset, phase, 1.4)
+    for lever in solution.levers:
+        if lever.path.startswith("plan.") or knob_at(s, lever.path) is None:
+            continue
+        low, high = bounds(s, lever.path)
+        for value in (lever.best, lever.needed):
+            assert value is None or low * (1 - 1e-12) <= value <= high * (1 + 1e-12)
+        at_an_end = lever.best in (low, high)
+        assert not lever.limit or at_an_end
+
+
+def test_weights_stream_no_faster_than_memory_is_read():
+    s = scenario(ASCEND)
+    solution = solve(s, "decode", 13.5, pairs=False)
+    path = "hardware.weight_stream_bytes_per_second"
+    lever = next(item for item in solution.levers if item.path == path)
+    # 13.5 tokens/s would need 1.7 times what the memory delivers, 1148 GB/s.
+    assert lever.needed is None
+    assert (lever.best, lever.limit) == (1148e9, "HBM bandwidth")
+    stage = evaluate(s).decode_stage
+    streamed = sum(
+        float(t.seconds) for t in stage.terms if t.name in ("weight_streaming", "output_head")
+    )
+    at_best = float(stage.seconds) - streamed * (1 - 300 / 1148)
+    assert lever.best_rate == pytest.approx(1 / at_best, rel=1e-9)
+    faster = s.replacing({"hardware.hbm_bandwidth_bytes_per_second": 4e12})
+    lever = next(i for i in solve(faster, "decode", 13.5, False).levers if i.path == path)
+    assert 1.5 * 1148e9 < lever.needed < 2e12
+
+
+def test_a_number_that_is_beyond_its_limit_already_may_stay_there():
+    s = scenario(ASCEND, hardware__weight_stream_bytes_per_second=2e12)
+    solution = solve(s, "decode", 30.0, pairs=False)
+    assert "hardware.weight_stream_bytes_per_second" not in [i.path for i in solution.levers]
+
+
+def test_the_number_of_collectives_is_a_lever():
+    s = scenario(ASCEND)
+    path = "hardware.all_reduces_per_layer"
+    prefill = next(i for i in solve(s, "prefill", 2000.0, False).levers if i.path == path)
+    assert (prefill.now, prefill.needed, prefill.best) == (2, None, 0)
+    stage = evaluate(s.replacing({path: 0})).prefill_stage
+    assert prefill.best_rate == pytest.approx(4096 / float(stage.seconds))
+    decode = next(i for i in solve(s, "decode", 10.0, False).levers if i.path == path)
+    assert decode.needed == 1
+    assert decode.times == 2.0
+
+
+def test_a_group_keeps_the_limits_of_its_numbers():
+    s = scenario(ASCEND)
+    found = lever_limits(s)
+    (outside,) = found["hardware.outside_*"]
+    head = 62080 * 5120 * 2 / 1148e9
+    assert float(outside.value) == pytest.approx(head / 0.0248758)
+    (attention,) = found["hardware.full_*"]
+    assert 0 < float(attention.value) < 1
 
 
 def test_the_recurrence_for_2000_tokens_a_second_is_the_closed_form():
@@ -91,7 +172,8 @@ def test_the_cheapest_pairs_are_those_of_brute_force(share, phase):
             values |= changes_of(s, lever.path, value)
         assert float(rate_of(s.replacing(values), phase)) >= solution.target * (1 - 1e-9)
         assert pair.cost < min(pair.first.times or math.inf, pair.second.times or math.inf)
-        if any(path.startswith("plan.") for path in values) or len(values) > 2:
+        whole = any((knob := knob_at(s, path)) is not None and knob.whole for path in values)
+        if whole or len(values) > 2:
             continue
         grids = [
             np.geomspace(float(lever.now), _far(lever), 300) for lever in (pair.first, pair.second)

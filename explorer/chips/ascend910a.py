@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from explorer.chips.ascend910a_decode import decode_stage
-from explorer.chips.ascend910a_deploy import deployment
+from explorer.chips.ascend910a_deploy import Deployment
+from explorer.chips.ascend910a_limits import physical_limits
 from explorer.chips.ascend910a_numbers import Ascend910aNumbers
 from explorer.chips.ascend910a_prefill import PrefillPass
 from explorer.chips.ascend910a_synced import (
@@ -19,17 +20,17 @@ from explorer.chips.ascend910a_synced import (
     SyncedProfile,
     collective_prices,
 )
-from explorer.chips.ascend910a_work import ALL_REDUCES_PER_LAYER, Work
+from explorer.chips.ascend910a_work import Work
 from explorer.chips.inputs import Inputs, Kinds, kinds_reader, read_numbers
-from explorer.chips.machine import Capacity, Link, Roof
+from explorer.chips.machine import Capacity, Limit, Link, Roof
 from explorer.config.errors import refuse
 from explorer.config.numbers import as_float_array
-from explorer.costs.arrays import ZERO, Array, scalar
+from explorer.costs.arrays import ONE, ZERO, Array, scalar
 from explorer.costs.overlap import effective_slices, slices_by_rule
-from explorer.costs.partition import StageShare
+from explorer.costs.partition import StageShare, largest_stage_candidates
 from explorer.costs.terms import Stage
 
-__all__ = ["ALL_REDUCES_PER_LAYER", "Ascend910a", "Ascend910aNumbers"]
+__all__ = ["Ascend910a", "Ascend910aNumbers"]
 
 
 @dataclass(frozen=True)
@@ -115,13 +116,8 @@ class Ascend910a:
         return decode_stage(self.work(share, self.inputs.tp_decode))
 
     def environment(self) -> dict[str, str]:
-        """Return the engine's slice setting; off is written as 1, since older builds take 0 for 4.
-
-        A forced count is pinned as it is; with the rule the variable carries the ceiling.
-        """
-        plan = self.inputs.scenario.plan
-        setting = plan.max_slices if isinstance(plan.slices, str) else plan.slices
-        return {"QWEN_COMM_OVERLAP_SLICES": str(max(int(setting), 1))}
+        """Return the engine's slice setting."""
+        return Deployment(self.inputs, self.numbers).environment
 
     def deployment(self) -> dict[str, Any]:
         """Return TP world, the slice rule's constants and one launch line a rank (section 8).
@@ -129,7 +125,7 @@ class Ascend910a:
         Raises:
             TypeError: when the scenario holds arrays.
         """
-        return deployment(self.inputs, self.numbers, self.environment(), int(self.slices()))
+        return Deployment(self.inputs, self.numbers).document()
 
     def notes(self) -> tuple[str, ...]:
         """Return where the scenario leaves the report's measurements."""
@@ -151,10 +147,32 @@ class Ascend910a:
             notes.append(f"Only {n.measured_tp:.0f} cards were measured: other TP is extrapolated.")
         if np.any((i.pp_prefill > 1) | (i.pp_decode > 1)):
             notes.append(
-                "Pipeline stages were never measured. Times of a pass are those of its largest "
+                "Pipeline stages were never measured. Times of a pass are those of its slowest "
                 "stage, and a request passes every stage."
             )
         return tuple(notes)
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return where slices were asked for and the pass runs serially."""
+        forced = self.inputs.scenario.plan.slices
+        if isinstance(forced, str):
+            return ()
+        asked = as_float_array(forced)
+        if not np.any((asked > 1) & (self.slices() <= 1)):
+            return ()
+        if np.all(self.inputs.tp_prefill <= 1):
+            return ("One card has nothing to reduce: slices asked for do not run.",)
+        least = self.numbers.serial_below_rows_per_slice
+        what = f"{float(asked):.0f} slices" if asked.ndim == 0 else "Some slice counts"
+        return (
+            f"{what} would hold fewer than {float(np.max(least)):.0f} of these rows each: the pass "
+            "runs serially.",
+        )
+
+    def limits(self) -> tuple[Limit, ...]:
+        """Return what products, streams and collectives of this chip cannot pass."""
+        (whole,) = largest_stage_candidates(self.inputs.model, ONE)[:1]
+        return physical_limits(self.work(whole, self.inputs.tp_prefill))
 
     @property
     def collective_prices(self) -> tuple[CollectivePrice, ...]:

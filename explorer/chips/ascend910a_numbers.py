@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explorer.costs.arrays import ZERO, Array
+from explorer.costs.arrays import ZERO, Array, scalar
 
 BROADCAST_ROWS, RANK1_UPDATE = "broadcast_rows", "rank1_update"
 RECURRENCE_GROUPS = (
@@ -20,6 +20,9 @@ KEPT_GROUPS = {
     "without_both": (False, False),
 }
 """Whether broadcast_rows and the rank-1 update run, by the word of ``kernel.recurrence``."""
+
+AFTER_MIXER_AND_MLP = scalar(2)
+"""All-reduces a layer of chip documents that were written before the number existed."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Ascend910aNumbers:
     longest_measured_rows: Array
     largest_measured_decode_batch: Array
     measured_tp: Array
+    all_reduces_per_layer: Array = AFTER_MIXER_AND_MLP
 
     def recurrence_groups(self, word: str) -> dict[str, Array]:
         """Return seconds a row a layer of each instruction group of the recurrence (section 5.4).

@@ -22,6 +22,8 @@ from explorer.costs.timeline import Operator, Replay, Site, Step, Stretch, repla
 OPERATORS_PER_LAYER = 6
 """Groups of operators issued a layer beside the two sites; equal issue times are assumed."""
 NORMS_PER_LAYER = 2
+MIXER, MLP = 2, 1
+"""All-reduces a layer from which on the mixer's, and the MLP's, is among them."""
 BEFORE_LAYERS = -1
 
 
@@ -158,17 +160,21 @@ class PrefillPass:
             Operator("norm", issue, norm + n.device_fixed_seconds_per_layer),
             Operator(f"{prefix}.in", issue, gemm * share["in"]),
             Operator("full_attention" if full else "gated_delta", issue, mixer),
-            self._site(f"{prefix}.out", gemm * share["out"]),
+            self._site(f"{prefix}.out", gemm * share["out"], MIXER),
             Operator("norm", issue, norm),
             Operator("mlp.gate_up", issue, gemm * share["up"]),
             Operator("other", issue, rows * n.other_seconds_per_row_layer),
-            self._site("mlp.down", gemm * share["down"]),
+            self._site("mlp.down", gemm * share["down"], MLP),
         )
 
-    def _site(self, name: str, gemm: Array) -> Site:
+    def _site(self, name: str, gemm: Array, least: int) -> Site:
+        """Return a product and its all-reduce; without one it is neither sliced nor issued."""
         fixed, wire = self._all_reduce
-        s = self.slices
-        return Site(name, self._slice_issue_seconds, gemm / s, fixed, wire / s, s)
+        reduced = self.work.numbers.all_reduces_per_layer >= least
+        here = np.where(reduced, ONE, ZERO)
+        s = np.where(reduced, self.slices, ONE)
+        issue = here * self._slice_issue_seconds
+        return Site(name, issue, gemm / s, here * fixed, here * wire / s, s)
 
     def stage(self) -> Stage:
         """Return the terms of the wall: the device's chain, then waiting for the host.

@@ -17,8 +17,8 @@ from explorer.costs.partition import StageShare
 from explorer.costs.terms import Bound, Term, code
 from explorer.costs.transfer import message_seconds
 
-ALL_REDUCES_PER_LAYER = 2
-"""One after the attention output and one after the MLP, both row-parallel (section 1)."""
+RECURRENCE_PASSES = 3
+"""Passes over the state a token: k^T S, the rank-1 update, and scaling it (section 5.4)."""
 RECURRENCE_NUMBERS = (*RECURRENCE_GROUPS, "recurrence_time_factor")
 
 
@@ -67,7 +67,8 @@ class Work:
     @property
     def all_reduces(self) -> Array:
         """All-reduces of one pass: two a layer and one of the hidden state (129 at 64 layers)."""
-        return ALL_REDUCES_PER_LAYER * self.share.layer_count + self.share.embedding
+        layers = self.numbers.all_reduces_per_layer * self.share.layer_count
+        return layers + self.share.embedding
 
     def payload_bytes(self, rows: Array) -> Array:
         """Return bytes of an all-reduce: rows x hidden size x element (section 5.3)."""
@@ -93,7 +94,9 @@ class Work:
     def recurrence_macs(self, rows: Array) -> Array:
         """Return MACs of one gated-delta layer: three passes over the state a token."""
         model = self.inputs.model
-        return 3 * rows * model.linear_value_heads * model.linear_head_dim**2 / self.tp
+        return (
+            RECURRENCE_PASSES * rows * model.linear_value_heads * model.linear_head_dim**2 / self.tp
+        )
 
     def gemm_shares(self, kind: LayerKind) -> dict[str, float]:
         """Return weights of a layer's products as fractions of the model's average layer.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from typing import TypeVar
 
@@ -17,6 +17,8 @@ from explorer.costs.arrays import Array
 from explorer.costs.memory import STORAGE_BYTES
 
 Numbers = TypeVar("Numbers")
+MAY_BE_ZERO = ("overhead_bytes", "all_reduces_per_layer")
+"""Numbers that divide nothing; so may times."""
 Kinds = Callable[..., frozenset[str]]
 
 
@@ -112,18 +114,21 @@ class Inputs:
 def read_numbers(scenario: Scenario, into: type[Numbers]) -> Numbers:
     """Return the chip's numbers, overrides applied, as a dataclass of float arrays.
 
+    A number with a default may be missing: documents written before it existed have none.
+
     Raises:
         InputError: when the chip document lacks a number that its family needs, or has zero for
-            one that divides. Only times and the overhead may be zero.
+            one that divides.
     """
     chip = scenario.chip_document()
-    names = [field.name for field in fields(into)]  # type: ignore[arg-type]
-    missing = [name for name in names if name not in chip.quantities]
+    known = {field.name: field.default is MISSING for field in fields(into)}  # type: ignore[arg-type]
+    missing = [name for name, needed in known.items() if needed and name not in chip.quantities]
     if missing:
         raise refuse("chip.quantities", "", f"a {chip.family} chip also needs {', '.join(missing)}")
+    names = [name for name in known if name in chip.quantities]
     values = {name: as_float_array(scenario.value(f"hardware.{name}")) for name in names}
     for name, value in values.items():
-        if not ("_seconds" in name or name == "overhead_bytes" or np.all(value > 0)):
+        if not ("_seconds" in name or name in MAY_BE_ZERO or np.all(value > 0)):
             raise refuse(f"chip.quantities.{name}", value, "expected a number above 0")
     return into(**values)
 

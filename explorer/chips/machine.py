@@ -37,6 +37,24 @@ class Roof:
     bandwidth_bytes_per_second: Array
 
 
+@dataclass(frozen=True)
+class Limit:
+    """A value that one number of a machine cannot pass, whatever is built on it.
+
+    Attributes:
+        name: number of the chip document, or a group of its times such as ``full_*``, whose
+            value is a factor on the present ones.
+        value: in the number's unit.
+        reason: what sets the limit, as a noun phrase.
+        most: whether ``value`` is the largest one; the least otherwise.
+    """
+
+    name: str
+    value: Array
+    reason: str
+    most: bool = False
+
+
 class Machine(Protocol):
     """Stage times of one chip for one scenario."""
 
@@ -69,3 +87,9 @@ class Machine(Protocol):
 
     def notes(self) -> tuple[str, ...]:
         """Return where the scenario leaves what was measured, one sentence each."""
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return what the plan asks for and the machine does otherwise, one sentence each."""
+
+    def limits(self) -> tuple[Limit, ...]:
+        """Return what the numbers of the chip cannot pass; of a scenario without arrays."""

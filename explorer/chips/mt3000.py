@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from explorer.chips.inputs import Inputs, Kinds, kinds_reader, read_numbers
-from explorer.chips.machine import Capacity, Link, Roof
+from explorer.chips.machine import Capacity, Limit, Link, Roof
+from explorer.chips.mt3000_limits import physical_limits
 from explorer.chips.mt3000_numbers import Mt3000Numbers
 from explorer.config.model import LayerKind
 from explorer.costs.arrays import ONE, ZERO, Array, Codes, scalar
@@ -222,6 +223,14 @@ class Mt3000:
             f"Attention was fitted to prompts of up to {longest:.0f} tokens: longer ones are "
             "extrapolated.",
         )
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return nothing: the plan runs as asked."""
+        return ()
+
+    def limits(self) -> tuple[Limit, ...]:
+        """Return what messages, kernel and softmax of this cluster cannot pass."""
+        return physical_limits(self.numbers)
 
     def _terms(self, work: Pass) -> PassTerms:
         model = self.inputs.model

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from explorer.config.chip import Chip
 from explorer.config.errors import InputError, Problem, refuse, shown
 from explorer.config.model import ModelDocument
-from explorer.config.presets import load_scenario_preset, preset_path
+from explorer.config.presets import load_scenario_preset, preset_path, scenario_presets
 from explorer.config.scenario import (
     OPTIONAL_PATHS,
     WORD_FIELDS,
@@ -20,6 +20,9 @@ from explorer.config.scenario import (
     paths_of,
     unknown_field,
 )
+
+DEFAULT_PRESET = "mt3000-llama2-13b"
+"""What opens when nothing says otherwise."""
 
 LONGEST_LINK = 4000
 MOST_PARAMETERS = 400
@@ -70,6 +73,17 @@ def link_query(scenario: Scenario, reference: str) -> str:
     if len(query) > LONGEST_LINK:
         raise refuse("link", "", f"longer than {LONGEST_LINK} characters; use the file instead")
     return query
+
+
+def nearest_preset(scenario: Scenario) -> str:
+    """Return the preset that a link should start from: the one with the shortest link."""
+    same = [
+        preset
+        for preset in scenario_presets()
+        if (preset.scenario["chip"], preset.scenario["model"]) == (scenario.chip, scenario.model)
+    ]
+    candidates = same or list(scenario_presets())
+    return min(candidates, key=lambda preset: len(link_query(scenario, preset.id))).id
 
 
 def open_link(link: str, default: str) -> Opened:

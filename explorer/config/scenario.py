@@ -16,6 +16,7 @@ from explorer.config.model import Model, ModelDocument
 from explorer.config.numbers import AnyArray, Real, Whole
 from explorer.config.presets import load_chip, load_model
 from explorer.config.quantity import Document, Knob, Text, Version, listed, plain_text
+from explorer.config.simulation import SIMULATION_WORDS, Simulation
 
 SCENARIO_SCHEMA: Literal["explorer.scenario/1"] = "explorer.scenario/1"
 LONGEST_NAME = 200
@@ -104,6 +105,7 @@ class Scenario(Document):
     kernel: Kernel = Kernel()
     limits: Limits = Limits()
     measured: Measured = Measured()
+    simulation: Simulation = Simulation()
 
     def chip_document(self) -> Chip:
         """Return the chip itself.
@@ -269,6 +271,7 @@ WORD_FIELDS = {
         "without_rank1_update",
         "without_both",
     ),
+    **SIMULATION_WORDS,
 }
 OPTIONAL_PATHS = (
     "limits.ttft_seconds",
@@ -413,7 +416,8 @@ def _with_knob_words(problems: tuple[Problem, ...]) -> list[Problem]:
 
 
 def _numbers_of(scenario: Scenario) -> list[object]:
-    sections = (scenario.workload, scenario.plan, scenario.limits, scenario.measured)
+    sections: tuple[Document, ...] = (scenario.workload, scenario.plan, scenario.limits)
+    sections += (scenario.measured, scenario.simulation)
     values: list[object] = list(scenario.hardware.values())
     for section in sections:
         values += [getattr(section, name) for name in type(section).model_fields]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from explorer.config.model import LayerKind, Model
-from explorer.costs.arrays import Array
+from explorer.costs.arrays import Array, Codes
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,57 @@ def largest_stage_candidates(model: Model, pp: Array) -> tuple[StageShare, ...]:
         )
         for row in range(table.shape[1])
     )
+
+
+def chosen_share(winner: Codes, shares: Sequence[StageShare]) -> StageShare:
+    """Return one of some shares for each element of ``winner``, an index into them."""
+
+    def pick(values: Sequence[Array]) -> Array:
+        return np.choose(winner, list(values))
+
+    return StageShare(
+        layers={kind: pick([share.layers[kind] for share in shares]) for kind in shares[0].layers},
+        embedding=pick([share.embedding for share in shares]),
+        head=pick([share.head for share in shares]),
+    )
+
+
+@dataclass(frozen=True)
+class StageContents:
+    """One stage of a pipeline: where it stands, and its layers.
+
+    Attributes:
+        number: from 1.
+        first, last: its layers, from 1, both included.
+        layers: how many it holds of each kind that it has.
+        embedding, head: whether it holds the input embedding, and the output head.
+    """
+
+    number: int
+    first: int
+    last: int
+    layers: dict[LayerKind, int]
+    embedding: bool
+    head: bool
+
+    def is_share(self, share: StageShare) -> bool:
+        """Return whether a share of single values is what this stage holds."""
+        ends = (float(share.embedding), float(share.head)) == (self.embedding, self.head)
+        return ends and all(
+            self.layers.get(kind, 0) == float(count) for kind, count in share.layers.items()
+        )
+
+
+def stage_contents(model: Model, pp: int) -> tuple[StageContents, ...]:
+    """Return every stage of a pipeline of ``pp`` stages, in order."""
+    stages, start = [], 0
+    for index, size in enumerate(stage_sizes(len(model.layer_kinds), pp)):
+        held = model.layer_kinds[start : start + size]
+        layers = {kind: held.count(kind) for kind in model.kinds if kind in held}
+        ends = (index == 0, index == pp - 1)
+        stages.append(StageContents(index + 1, start + 1, start + size, layers, *ends))
+        start += size
+    return tuple(stages)
 
 
 @lru_cache(maxsize=64)

@@ -141,11 +141,16 @@ def slowest(stages: Sequence[Stage]) -> Stage:
     """
     if len(stages) == 1:
         return stages[0]
-    seconds = np.stack(np.broadcast_arrays(*(stage.seconds for stage in stages)))
-    winner = seconds.argmax(axis=0)
+    winner = slowest_index(stages)
     return Stage(
         tuple(_chosen(winner, group) for group in zip(*(s.terms for s in stages), strict=True))
     )
+
+
+def slowest_index(stages: Sequence[Stage]) -> Codes:
+    """Return which of some stages takes longest, element by element."""
+    seconds = np.stack(np.broadcast_arrays(*(stage.seconds for stage in stages)))
+    return np.asarray(seconds.argmax(axis=0))
 
 
 def _chosen(winner: Codes, group: tuple[Term, ...]) -> Term:

@@ -41,6 +41,18 @@ class Conditions:
             raise NotModelledError(f"{name}={shown(text)} is not a whole number above 0")
         return int(text)
 
+    def whole_of(self, names: Sequence[str], default: int | None = None) -> int:
+        """Return the whole number that goes by one of some names; raises NotModelledError.
+
+        Several of them may be given if they agree.
+        """
+        given = [name for name in names if name in self.texts]
+        values = {name: self.whole(name) for name in given}
+        if len(set(values.values())) > 1:
+            told = " and ".join(f"{name}={value}" for name, value in values.items())
+            raise NotModelledError(f"{told} contradict each other")
+        return values[given[0]] if given else self.whole(names[0], default)
+
     def word(self, name: str, known: Sequence[str], default: str | None = None) -> str:
         """Return one of some words; raises NotModelledError."""
         self.used.add(name)

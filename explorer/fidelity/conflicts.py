@@ -291,7 +291,18 @@ def _runs(t: _Rows) -> tuple[Conflict, ...]:
     after, before = t["asc-rule-decode-512"], t["asc-constant4-decode-512"]
     rule, best = t["asc-rule-1024"], t["asc-prefill-1024-s2"]
     command_tokens = 10 * 52
+    ceiling = t["asc-rule-512"]
+    pinned = t["asc-prefill-512-s4"]
     return (
+        Conflict(
+            "ceiling-or-pin",
+            "Slices of 512 rows with QWEN_COMM_OVERLAP_SLICES=4",
+            Value("the variable scales the rule's ceiling", "section 4", 1.0, "slices"),
+            Value("it pins the count", "section 8", 4.0, "slices"),
+            f"{ceiling:.1f} or {pinned:.1f} tokens/s. As a ceiling no setting repeats the forced "
+            "runs of section 3; as a pin the rule runs only where the variable is left unset. "
+            "Exports set it and say where the two readings differ.",
+        ),
         Conflict(
             "decode-drift",
             "Decode rate at 512 tokens of context",

@@ -95,6 +95,11 @@ class LeftOut:
         """Mean absolute error."""
         return float(np.abs(self.errors).mean())
 
+    @property
+    def worst(self) -> float:
+        """Largest absolute error."""
+        return float(np.abs(self.errors).max())
+
 
 @dataclass(frozen=True)
 class FitResult:

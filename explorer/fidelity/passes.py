@@ -11,9 +11,12 @@ from explorer.chips.ascend910a import Ascend910a
 from explorer.chips.ascend910a_synced import (
     ALL_REDUCE,
     ENGINE,
+    FULL_ATTENTION,
     GATED_DELTA,
+    NORMS,
     OTHER,
     PHASES,
+    PROJECTIONS,
     STACK,
     STANDALONE,
     WALL,
@@ -21,7 +24,7 @@ from explorer.chips.ascend910a_synced import (
     all_reduce_by,
 )
 from explorer.config.errors import shown
-from explorer.costs.arrays import Array, scalar
+from explorer.costs.arrays import Array, scalar, total
 from explorer.costs.roofline import roofline_seconds
 from explorer.costs.terms import Term
 from explorer.fidelity.conditions import Conditions, NotModelledError
@@ -36,6 +39,8 @@ from explorer.fidelity.scenarios import OnChip
 from explorer.serving.evaluate import Evaluation
 
 RULE = "rule"
+CARDS, REQUESTS = ("tp", "world"), ("rows", "batch", "requests")
+"""Names that a group's size, and the requests of a decode step, go by."""
 NOTHING = "none"
 FEWEST_OUTPUT_TOKENS = 2
 PLACES = (ENGINE, STANDALONE)
@@ -50,6 +55,17 @@ BASES = {
     ENGINE: "two-point fit of the device-synced profile",
     STANDALONE: "the standalone probe's fixed term and slope",
 }
+RUNNING_WORK = "as it runs: what the device works on the phase, hidden or not"
+RUNNING_CLOCK = "as it runs: wall-clock time"
+RUNNING = {
+    GATED_DELTA: ("gated_delta",),
+    FULL_ATTENTION: ("full_attention",),
+    PROJECTIONS: ("projections",),
+    ALL_REDUCE: ("collectives_fixed", "all_reduce_bytes"),
+    NORMS: ("norms",),
+    OTHER: ("other_operators", "device_fixed"),
+}
+"""Terms of a running pass by the phase of the profile that they are."""
 SYNCED = "device-synced: the profile's fixed terms, nothing overlaps"
 MEMORY = ("prefill_memory", "decode_memory")
 
@@ -70,17 +86,23 @@ def prefill_throughput(row: Measurement, conditions: Conditions, on: OnChip) -> 
 
 
 def phase_time(row: Measurement, conditions: Conditions, on: OnChip) -> Prediction[Array]:
-    """Predict one phase of a device-synced, serial prefill pass of ``rows``.
+    """Predict one phase of a prefill pass of ``rows``.
+
+    Of a device-synced pass, which the report profiled, by that profile. Of a running pass by the
+    time that the device works on the phase, whatever overlaps it; wall and stack are the clock's.
 
     Raises:
-        NotModelledError: for a sliced or running pass, whose phases overlap.
+        NotModelledError: for a device-synced pass in slices, which was never profiled.
     """
-    synced = conditions.word("device_synced", ("yes", "no"), "yes")
-    if synced == "no" or conditions.whole("slices", 1) > 1:
+    phase = conditions.word("phase", (WALL, STACK, *PHASES))
+    if not conditions.flag("device_synced", default=True):
+        return _running_phase(row, conditions, on, phase)
+    if _slices(conditions, default=1) not in (0, 1):
         raise NotModelledError(
-            "phases are modelled for the device-synced, serial pass only: elsewhere they overlap"
+            "a device-synced pass was profiled serially only: in slices its scopes would drain "
+            "the device at every slice, at a cost that nobody measured"
         )
-    return _phase(row, conditions, on, conditions.word("phase", (WALL, STACK, *PHASES)))
+    return _phase(row, conditions, on, phase)
 
 
 def ablation_gated_delta(row: Measurement, conditions: Conditions, on: OnChip) -> Prediction[Array]:
@@ -109,7 +131,7 @@ def decode_step_time(row: Measurement, conditions: Conditions, on: OnChip) -> Pr
 def all_reduce_time(row: Measurement, conditions: Conditions, on: OnChip) -> Prediction[Array]:
     """Predict one all-reduce of ``bytes`` among ``world`` cards."""
     machine = _ascend(on)
-    world = scalar(conditions.whole("world"))
+    world = scalar(conditions.whole_of(("world", "tp")))
     payload = scalar(conditions.whole("bytes"))
     place = conditions.word("where", PLACES, PLACES[0])
     fixed, wire = all_reduce_by(place, machine.numbers, payload, world)
@@ -126,6 +148,24 @@ def _phase(row: Measurement, conditions: Conditions, on: OnChip, phase: str) -> 
     seconds = _profile(evaluation, on).seconds(phase)
     naive, bound = _naive_phase(evaluation, phase)
     return Prediction(seconds, naive, SYNCED, _extrapolated(evaluation), bound)
+
+
+def _running_phase(
+    row: Measurement, conditions: Conditions, on: OnChip, phase: str
+) -> Prediction[Array]:
+    """Return a phase of the pass as it runs: the work of its terms, or the clock's time."""
+    evaluation = _prefill(row, conditions, on)
+    if not isinstance(evaluation.machine, Ascend910a):
+        raise NotModelledError(f"only the Ascend 910A is modelled by phase, not {on.name}")
+    stage = evaluation.prefill_stage
+    terms = {term.name: term for term in stage.terms}
+    worked = total([terms[name].busy_seconds for name in RUNNING.get(phase, ())])
+    stack = stage.seconds - terms["outside_layers"].seconds
+    seconds = {WALL: stage.seconds, STACK: stack}.get(phase, worked)
+    naive, bound = _naive_phase(evaluation, phase)
+    basis = RUNNING_CLOCK if phase in (WALL, STACK) else RUNNING_WORK
+    # No phase of a running pass was ever measured; its wall was.
+    return Prediction(seconds, naive, basis, phase != WALL or _extrapolated(evaluation), bound)
 
 
 def _naive_phase(evaluation: Evaluation, phase: str) -> tuple[Array, bool]:
@@ -151,7 +191,7 @@ def _profile(evaluation: Evaluation, on: OnChip) -> SyncedProfile:
 def _prefill(
     row: Measurement, conditions: Conditions, on: OnChip, serial: bool = False
 ) -> Evaluation:
-    tp, rows = conditions.whole("tp", 1), conditions.whole("rows")
+    tp, rows = conditions.whole_of(CARDS, 1), conditions.whole("rows")
     slices = _slices(conditions)
     changes: dict[str, object] = {
         "kernel.recurrence": ABLATIONS[conditions.word("ablated", tuple(ABLATIONS), NOTHING)],
@@ -166,7 +206,7 @@ def _prefill(
 
 
 def _decode(row: Measurement, conditions: Conditions, on: OnChip) -> Evaluation:
-    tp, rows = conditions.whole("tp", 1), conditions.whole("rows", 1)
+    tp, rows = conditions.whole_of(CARDS, 1), conditions.whole_of(REQUESTS, 1)
     context = conditions.whole("context")
     changes: dict[str, object] = {
         "plan.micro_batch_prefill": 1,
@@ -202,9 +242,9 @@ def _fitting(evaluation: Evaluation) -> Evaluation:
     return evaluation
 
 
-def _slices(conditions: Conditions) -> int | str:
+def _slices(conditions: Conditions, default: int | str = RULE) -> int | str:
     conditions.used.add("slices")
-    text = conditions.texts.get("slices", RULE)
+    text = conditions.texts.get("slices", str(default))
     if text == RULE:
         return RULE
     if not re.fullmatch(r"[0-9]{1,3}", text):

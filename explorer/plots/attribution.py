@@ -9,15 +9,19 @@ import numpy as np
 import plotly.graph_objects as go
 
 from explorer.chips.ascend910a import Ascend910a
+from explorer.config.knobs import scenario_knobs
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
 from explorer.costs.arrays import Array, Codes
+from explorer.plots.curves import fine_rows, log_row_axis, mark_present, thinned
 from explorer.plots.measured import MEASURED_MARK
 from explorer.plots.style import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, base_figure
 from explorer.serving.evaluate import evaluate
+from explorer.serving.slice_study import jump_rows, rows_of_a_pass
+from explorer.serving.stages import slowest_prefill_share
 
-SHORTEST, LONGEST, POINTS, FINE = 256, 8192, 23, 600
-TICKS = (256, 512, 1024, 2048, 4096, 8192)
+MOST_POINTS = 26
+"""Points of one of at most seven lines: with measured ones under 200 a chart."""
 PROMPT, ONE_PROMPT = "workload.prompt_tokens", {"plan.micro_batch_prefill": 1}
 PHASE_OF_TERM = {
     "gated_delta": "gated_delta",
@@ -79,14 +83,17 @@ class MeasuredPhase(NamedTuple):
     share: float
 
 
-def grid(points: int = POINTS) -> Codes:
-    """Return rows of a prefill pass, geometrically spread."""
-    found: Codes = np.unique(np.geomspace(SHORTEST, LONGEST, points).round().astype(np.int64))
-    return found
+def profile_rows(scenario: Scenario) -> Codes:
+    """Return rows of the passes that a profile is drawn over, the scenario's own among them."""
+    longest = int(scenario_knobs()[PROMPT].maximum)
+    return fine_rows(min(rows_of_a_pass(scenario), longest), jump_rows(scenario))
 
 
 def overlapped_profile(scenario: Scenario, rows: Codes) -> Profile:
-    """Return the phases of the pass as it runs: exposed times, which add up to the wall."""
+    """Return the phases of the pass as it runs: exposed times, which add up to the wall.
+
+    With pipeline stages it is the pass through the slowest of them, at each number of rows.
+    """
     stage = evaluate(scenario.replacing({PROMPT: rows, **ONE_PROMPT})).prefill_stage
     seconds = {name: np.zeros(rows.shape) for name in PHASE_WORDS}
     for term in stage.terms:
@@ -97,15 +104,31 @@ def overlapped_profile(scenario: Scenario, rows: Codes) -> Profile:
 def synced_profile(scenario: Scenario, rows: Codes) -> Profile | None:
     """Return the phases of the serial pass when every scope drains the device; shares of the stack.
 
-    None for a machine without such a profile.
+    With pipeline stages of the one that is slowest as it runs, as on the other view. None for a
+    machine without such a profile.
     """
     evaluation = evaluate(scenario.replacing({PROMPT: rows, **ONE_PROMPT}))
     machine = evaluation.machine
     if not isinstance(machine, Ascend910a):
         return None
-    found = machine.synced_profile(evaluation.prefill_shares[0])
+    found = machine.synced_profile(slowest_prefill_share(evaluation))
     seconds = {name: np.broadcast_to(part, rows.shape) for name, part in found.phases.items()}
     return Profile(rows, seconds, np.broadcast_to(found.stack_seconds, rows.shape))
+
+
+def synced_now(scenario: Scenario) -> Profile | None:
+    """Return the device-synced profile of the scenario's own pass, one number of rows.
+
+    None for a machine without such a profile.
+    """
+    evaluation = evaluate(scenario)
+    machine = evaluation.machine
+    if not isinstance(machine, Ascend910a):
+        return None
+    found = machine.synced_profile(slowest_prefill_share(evaluation))
+    seconds = {name: np.atleast_1d(part) for name, part in found.phases.items()}
+    rows: Codes = np.asarray([rows_of_a_pass(scenario)], dtype=np.int64)
+    return Profile(rows, seconds, np.atleast_1d(found.stack_seconds))
 
 
 def synced_and_running(scenario: Scenario) -> tuple[float, float] | None:
@@ -114,7 +137,7 @@ def synced_and_running(scenario: Scenario) -> tuple[float, float] | None:
     machine = evaluation.machine
     if not isinstance(machine, Ascend910a):
         return None
-    synced = machine.synced_profile(evaluation.prefill_shares[0]).wall_seconds
+    synced = machine.synced_profile(slowest_prefill_share(evaluation)).wall_seconds
     return float(synced), float(evaluation.prefill_stage.seconds)
 
 
@@ -134,16 +157,23 @@ def crossings(profile: Profile) -> tuple[Crossing, ...]:
     return tuple(sorted(found))
 
 
-def attribution_figure(profile: Profile, measured: Sequence[MeasuredPhase]) -> go.Figure:
-    """Draw a line of shares for each phase, and measured shares as open circles."""
+def attribution_figure(
+    profile: Profile, measured: Sequence[MeasuredPhase], present: int
+) -> go.Figure:
+    """Draw a line of shares for each phase, and measured shares as open circles.
+
+    ``present`` are the rows of the scenario's own pass. Lines hold the points that they need.
+    """
     figure = base_figure(400, "attribution")
     for name, seconds in profile.seconds.items():
         if not np.any(seconds > 0):
             continue
         colour, words = PHASE_COLOURS[name], PHASE_WORDS[name]
-        share = 100 * profile.share(name)
+        whole = 100 * profile.share(name)
+        shown = thinned(profile.rows, whole, MOST_POINTS)
+        rows_shown, share = profile.rows[shown], whole[shown]
         figure.add_scatter(
-            x=profile.rows.tolist(),
+            x=rows_shown.tolist(),
             y=share.tolist(),
             mode="lines",
             name=words,
@@ -152,7 +182,7 @@ def attribution_figure(profile: Profile, measured: Sequence[MeasuredPhase]) -> g
             customdata=[
                 f"{words}, {human(float(rows), 'rows')}: {human(float(part), 's')}, "
                 f"{significant(float(value))} %"
-                for rows, part, value in zip(profile.rows, seconds, share, strict=True)
+                for rows, part, value in zip(rows_shown, seconds[shown], share, strict=True)
             ],
             hovertemplate="%{customdata}<extra></extra>",
         )
@@ -173,11 +203,7 @@ def attribution_figure(profile: Profile, measured: Sequence[MeasuredPhase]) -> g
                 ],
                 hovertemplate="%{customdata}<extra></extra>",
             )
-    figure.update_xaxes(
-        title="rows of a prefill pass",
-        type="log",
-        tickvals=list(TICKS),
-        ticktext=[f"{tick:,}" for tick in TICKS],
-    )
+    mark_present(figure, present, 0.48)
+    log_row_axis(figure, profile.rows)
     figure.update_yaxes(title="share", ticksuffix=" %", rangemode="tozero")
     return figure

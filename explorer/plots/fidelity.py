@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
+from explorer.config.errors import InputError
+from explorer.config.presets import load_chip
 from explorer.config.units import human
 from explorer.fidelity.measurements import Measurement
 from explorer.fidelity.report import Row
@@ -17,12 +19,12 @@ BAND = 0.1
 LABELS = {
     "gemm_latency": "matrix products",
     "attention_latency": "attention",
-    "serving_throughput": "serving",
-    "prefill_throughput": "prefill",
-    "decode_throughput": "decode",
-    "decode_step_time": "decode steps",
+    "serving_throughput": "serving rate",
+    "prefill_throughput": "prefill rate",
+    "decode_throughput": "decode rate",
+    "decode_step_time": "decode step time",
     "phase_time": "prefill phases",
-    "all_reduce_time": "all-reduce",
+    "all_reduce_time": "all-reduce time",
     "ablation_gated_delta": "recurrence kernel",
 }
 MARKS = {
@@ -45,6 +47,7 @@ class ParityPoint(NamedTuple):
     """One row: what was measured [s or tokens/s], and the model's value over it."""
 
     quantity: str
+    chip: str
     measured: float
     ratio: float
     text: str
@@ -88,14 +91,16 @@ def parity_figure(data: Parity, before: Sequence[ParityPoint] = (), height: int 
             customdata=[point.text for point in before],
             hovertemplate="%{customdata}<extra></extra>",
         )
-    for quantity in dict.fromkeys(point.quantity for point in data.points):
-        points = [point for point in data.points if point.quantity == quantity]
+    for quantity, chip in dict.fromkeys((point.quantity, point.chip) for point in data.points):
+        points = [
+            point for point in data.points if (point.quantity, point.chip) == (quantity, chip)
+        ]
         colour, symbol = MARKS.get(quantity, OTHER_MARK)
         figure.add_scatter(
             x=[point.measured for point in points],
             y=[point.ratio for point in points],
             mode="markers",
-            name=quantity_label(quantity),
+            name=_untagged(quantity_label(quantity, (chip,))),
             marker={"color": colour, "symbol": symbol, "size": 9, "opacity": 0.85},
             customdata=[point.text for point in points],
             hovertemplate="%{customdata}<extra></extra>",
@@ -126,9 +131,23 @@ CLOSE_TICKS = (0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5)
 TICKS = (0.01, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.1, 1.5, 2, 3, 5, 10, 100)
 
 
-def quantity_label(quantity: str) -> str:
-    """Return a quantity's name for people."""
-    return LABELS.get(quantity, quantity.replace("_", " "))
+def quantity_label(quantity: str, chips: Sequence[str] = ()) -> str:
+    """Return a quantity's name for people, and on which chips it was measured."""
+    name = LABELS.get(quantity, quantity.replace("_", " "))
+    return f"{name} on the {' and the '.join(map(chip_label, chips))}" if chips else name
+
+
+def chip_label(chip: str) -> str:
+    """Return a chip's name; of one that is no preset, its id."""
+    try:
+        return load_chip(chip).name
+    except InputError:
+        return chip
+
+
+def _untagged(text: str) -> str:
+    """Return text as Plotly shows it: it reads a subset of HTML."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _point(row: Row) -> ParityPoint:
@@ -146,10 +165,6 @@ def parity_point(m: Measurement, predicted: float, word: str) -> ParityPoint:
     """
     unit = UNIT_OF[m.dimension] if m.dimension else ""
     ratio = predicted / m.si_value
-    # Plotly reads a subset of HTML: what people typed must not become tags.
-    name = m.id.replace("&", "&amp;").replace("<", "&lt;")
-    text = (
-        f"{name}: measured {human(m.si_value, unit)}, {word} {human(predicted, unit)}, "
-        f"{100 * (ratio - 1):+.1f} %"
-    )
-    return ParityPoint(m.quantity, m.si_value, ratio, text)
+    values = f"measured {human(m.si_value, unit)}, {word} {human(predicted, unit)}"
+    text = f"{_untagged(m.id)}: {values}, {100 * (ratio - 1):+.1f} %"
+    return ParityPoint(m.quantity, m.chip, m.si_value, ratio, text)

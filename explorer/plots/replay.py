@@ -13,6 +13,7 @@ from explorer.config.units import human
 from explorer.costs.timeline import COMPUTE, HOST, LANES, LINK, SETUP, Event
 from explorer.plots.style import BLUE, GREEN, GREY, ORANGE, PINK, RED, base_figure
 from explorer.serving.evaluate import evaluate
+from explorer.serving.stages import slowest_prefill_share
 
 LANE_WORDS = {
     HOST: "host issues",
@@ -39,7 +40,7 @@ MOST_EVENTS = 190
 
 
 class Window(NamedTuple):
-    """Events of some layers, as drawn; ``seconds`` is the wall of the whole pass."""
+    """Events of some layers, as drawn; ``seconds`` is the wall of the whole pass or stage."""
 
     first: int
     last: int
@@ -58,13 +59,14 @@ class Scopes(NamedTuple):
 def replay_window(scenario: Scenario, first: int, layers: int) -> Window | None:
     """Return the events of ``layers`` layers from ``first``, fewer where they are too many.
 
-    None for a machine without a replay.
+    With pipeline stages they are those of the slowest, and so are layers and time. None for a
+    machine without a replay.
     """
     evaluation = evaluate(scenario)
     machine = evaluation.machine
     if not isinstance(machine, Ascend910a):
         return None
-    one = machine.prefill_pass(evaluation.prefill_shares[0])
+    one = machine.prefill_pass(slowest_prefill_share(evaluation))
     found = one.replay(first, first + layers)
     while len(found.events) > MOST_EVENTS and layers > 1:
         layers -= 1
@@ -78,7 +80,7 @@ def host_scopes(scenario: Scenario) -> Scopes | None:
     machine = evaluation.machine
     if not isinstance(machine, Ascend910a):
         return None
-    events = machine.prefill_pass(evaluation.prefill_shares[0]).replay().events
+    events = machine.prefill_pass(slowest_prefill_share(evaluation)).replay().events
     host = [event for event in events if event.lane == HOST]
     by_layer: dict[int, list[Event]] = {}
     for event in host:

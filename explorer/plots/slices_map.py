@@ -8,17 +8,27 @@ from typing import NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 
+from explorer.config.knobs import scenario_knobs
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
 from explorer.costs.arrays import Array
+from explorer.plots.curves import fine_rows, log_row_axis, mark_present, thinned
 from explorer.plots.measured import MEASURED_MARK
 from explorer.plots.style import BLUE, GREEN, ORANGE, PINK, RED, base_figure
-from explorer.serving.slice_study import CONSTANT, SliceStudy, slice_study
+from explorer.serving.slice_study import (
+    CONSTANT,
+    SliceStudy,
+    jump_rows,
+    rows_of_a_pass,
+    slice_study,
+)
 
-SHORTEST, LONGEST, POINTS = 256, 8192, 31
-STEPS = (2, 4, 8)
 DRAWN = {1: BLUE, 2: ORANGE, 4: GREEN, 8: PINK}
-TICKS = (256, 512, 1024, 2048, 4096, 8192)
+MOST_POINTS, MOST_LOSS_POINTS = 42, 58
+"""Points of one of four rate lines, and of one of three loss lines: under 200 a chart."""
+LARGEST_LOSS = 0.1
+BEYOND_LOSS = 1.2 * LARGEST_LOSS
+"""Where losses that leave the picture are drawn, just outside it."""
 NEAR = 1.04
 """Points of one length are set side by side by this factor, a count a step."""
 
@@ -35,23 +45,36 @@ class MeasuredPass(NamedTuple):
     source: str
 
 
+class PresentPass(NamedTuple):
+    """The scenario's own pass: its rows, the slices that it runs in, its rate [tokens/s]."""
+
+    rows: int
+    slices: int
+    rate: float
+
+
 def map_study(scenario: Scenario) -> SliceStudy:
     """Return the passes that both figures draw, also just before and at each count's first rows."""
-    spread = np.geomspace(SHORTEST, LONGEST, POINTS).round().astype(np.int64)
-    least = int(scenario.value("hardware.serial_below_rows_per_slice"))
-    steps = [count * rows for rows in (least, scenario.plan.min_rows_per_slice) for count in STEPS]
-    edges = [row for step in steps for row in (step - 1, step) if SHORTEST <= row <= LONGEST]
-    return slice_study(scenario, np.unique([*spread, *edges]).tolist())
+    longest = int(scenario_knobs()["workload.prompt_tokens"].maximum)
+    present = min(rows_of_a_pass(scenario), longest)
+    return slice_study(scenario, fine_rows(present, jump_rows(scenario)).tolist())
 
 
-def rate_figure(study: SliceStudy, measured: Sequence[MeasuredPass]) -> go.Figure:
-    """Draw tokens/s against rows, a line a count, and measured points in their line's colour."""
+def rate_figure(
+    study: SliceStudy, measured: Sequence[MeasuredPass], present: PresentPass
+) -> go.Figure:
+    """Draw tokens/s against rows, a line a count, measured points in their line's colour.
+
+    ``present`` is the scenario's own pass. Lines hold the points that their curves need.
+    """
     figure = base_figure(400, "slices_map")
     for count, colour in DRAWN.items():
         column = int(np.searchsorted(study.counts, count))
-        rates = study.tokens_per_second[:, column]
+        whole = study.tokens_per_second[:, column]
+        shown = thinned(study.rows, whole, MOST_POINTS)
+        shown_rows, rates = study.rows[shown], whole[shown]
         figure.add_scatter(
-            x=study.rows.tolist(),
+            x=shown_rows.tolist(),
             y=rates.tolist(),
             mode="lines",
             name="serial" if count == 1 else f"{count} slices",
@@ -60,42 +83,69 @@ def rate_figure(study: SliceStudy, measured: Sequence[MeasuredPass]) -> go.Figur
             customdata=[
                 f"{human(float(rows), 'rows')} in {human(float(count), 'slices')}: "
                 f"{significant(rate)} tokens/s"
-                for rows, rate in zip(study.rows, rates, strict=True)
+                for rows, rate in zip(shown_rows, rates, strict=True)
             ],
             hovertemplate="%{customdata}<extra></extra>",
         )
     for count in sorted({point.slices for point in measured}):
         _add_points(figure, count, [point for point in measured if point.slices == count])
-    figure.update_xaxes(title="rows of a prefill pass", **_log_axis())
+    _add_present(figure, present)
+    log_row_axis(figure, study.rows)
     figure.update_yaxes(title="prefill [tokens/s]", rangemode="tozero")
     return figure
 
 
-def loss_figure(study: SliceStudy) -> go.Figure:
-    """Draw how much longer than the best count the rule, a constant and no slicing take."""
+def loss_figure(study: SliceStudy, present: int) -> go.Figure:
+    """Draw how much longer than the best count the rule, a constant and no slicing take.
+
+    ``present`` are the rows of the scenario's own pass.
+    """
     figure = base_figure(260, "slices_loss")
     lines: tuple[tuple[str, Array, str], ...] = (
         ("the rule", study.loss(study.rule), GREEN),
         (f"always {CONSTANT} slices", study.loss(CONSTANT), RED),
         ("always serial", study.loss(1), BLUE),
     )
-    for name, loss, colour in lines:
+    for name, whole, colour in lines:
+        drawn = np.minimum(whole, BEYOND_LOSS)
+        shown = thinned(study.rows, drawn, MOST_LOSS_POINTS)
+        rows_shown, loss = study.rows[shown], whole[shown]
         figure.add_scatter(
-            x=study.rows.tolist(),
-            y=(100 * loss).tolist(),
+            x=rows_shown.tolist(),
+            y=(100 * drawn[shown]).tolist(),
             mode="lines",
             name=name,
             line={"color": colour, "width": 2},
             customdata=[
                 f"{human(float(rows), 'rows')}, {name}: {significant(100 * value)} % longer than "
                 f"the best, {human(float(best), 'slices')}"
-                for rows, value, best in zip(study.rows, loss, study.best, strict=True)
+                for rows, value, best in zip(rows_shown, loss, study.best[shown], strict=True)
             ],
             hovertemplate="%{customdata}<extra></extra>",
         )
-    figure.update_xaxes(title="rows of a prefill pass", **_log_axis())
-    figure.update_yaxes(title="longer than the best", ticksuffix=" %", range=[-0.2, 10])
+    mark_present(figure, present, 0.9)
+    log_row_axis(figure, study.rows)
+    figure.update_yaxes(
+        title="longer than the best", ticksuffix=" %", range=[-0.2, 100 * LARGEST_LOSS]
+    )
     return figure
+
+
+def _add_present(figure: go.Figure, present: PresentPass) -> None:
+    """Mark the scenario's own pass with a line at its rows and a diamond at its rate."""
+    mark_present(figure, present.rows, 0.04)
+    figure.add_scatter(
+        x=[present.rows],
+        y=[present.rate],
+        mode="markers",
+        name="this scenario",
+        marker={"symbol": "diamond", "size": 12, "color": RED},
+        customdata=[
+            f"this scenario: {human(float(present.rows), 'rows')} in "
+            f"{human(float(present.slices), 'slices')}, {significant(present.rate)} tokens/s"
+        ],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
 
 
 def _add_points(figure: go.Figure, count: int, points: Sequence[MeasuredPass]) -> None:
@@ -129,12 +179,3 @@ def _add_points(figure: go.Figure, count: int, points: Sequence[MeasuredPass]) -
         ],
         hovertemplate="%{customdata}<extra></extra>",
     )
-
-
-def _log_axis() -> dict[str, object]:
-    return {
-        "type": "log",
-        "tickvals": list(TICKS),
-        "ticktext": [f"{tick:,}" for tick in TICKS],
-        "range": [np.log10(SHORTEST * 0.93), np.log10(LONGEST * 1.07)],
-    }

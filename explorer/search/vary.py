@@ -57,6 +57,8 @@ def parse_vary(scenario: Scenario, text: str) -> tuple[str, Values]:
         if path in paths_of(scenario):
             raise refuse(path, given, "is not a number; expected the path of a number")
         raise unknown_field(scenario, path)
+    if path.startswith("simulation."):
+        raise refuse(path, given, "changes no plan's evaluation; it belongs to simulate")
     lowest, highest, *rest = _numbers(knob, given)
     problems = [problem for end in (lowest, highest) if (problem := knob.problem(end))]
     if problems:

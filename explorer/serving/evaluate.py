@@ -96,11 +96,16 @@ class Evaluation:
         measured = self.inputs.scenario.measured.prefill_seconds
         if measured is not None:
             return _measured_stage(as_float_array(measured) / self.prefill_passes)
+        return slowest(self.modelled_prefill_stages)
+
+    @cached_property
+    def modelled_prefill_stages(self) -> tuple[Stage, ...]:
+        """One prefill micro-batch through each of ``prefill_shares``, its link included."""
         stages = []
         for share in self.prefill_shares:
             stage = self.machine.prefill_stage(share)
             stages.append(Stage((*stage.terms, self._link_stall(share, stage))))
-        return slowest(stages)
+        return tuple(stages)
 
     @cached_property
     def decode_stage(self) -> Stage:

@@ -39,10 +39,10 @@ def limit_sentence(evaluation: Evaluation) -> str:
         )
     else:
         lead = f"{pool} limits: a batch every {human(float(evaluation.batch_seconds), 's')}"
-    own = (
-        f"{significant(100 * share)} % of a {step} of {human(float(stage.seconds), 's')} "
-        f"goes to {DOING[bound]}"
-    )
+    stages = evaluation.inputs.pp_decode if decodes else evaluation.inputs.pp_prefill
+    seconds = human(float(stage.seconds), "s")
+    of = f"of {seconds}" if int(stages) == 1 else f"through its slowest stage, {seconds},"
+    own = f"{significant(100 * share)} % of a {step} {of} goes to {DOING[bound]}"
     return f"{lead}. {own[0].upper()}{own[1:]}.{_slack(evaluation, decodes)}"
 
 

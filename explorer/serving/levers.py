@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from explorer.chips.machine import Limit
 from explorer.config.knobs import scenario_knobs
 from explorer.config.quantity import Knob
 from explorer.config.scenario import Scenario, knob_at, legal_values
 from explorer.costs.arrays import Array
+from explorer.serving.evaluate import evaluate
 
 Values: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 SCANNED = 65
@@ -35,8 +38,9 @@ class Lever:
         unit: unit to show values in.
         now: present value; a word where the scenario lets a rule choose.
         needed: nearest value that reaches the target; None where no value does.
-        best: value of the highest rate within the knob's bounds.
+        best: value of the highest rate within the knob's bounds and the machine's limits.
         best_rate: rate at ``best`` [tokens/s].
+        limit: what keeps ``best`` from going further on this machine; empty where nothing does.
     """
 
     path: str
@@ -46,11 +50,27 @@ class Lever:
     needed: float | None
     best: float
     best_rate: float
+    limit: str = ""
 
     @property
     def times(self) -> float | None:
         """Factor between the present and the needed value, at least 1; None without one."""
         return None if self.needed is None else factor(self.now, self.needed)
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A lever's definition with its range cut to what the machine can be, and what cut it."""
+
+    knob: Knob
+    below: str
+    above: str
+
+    def limit_at(self, value: float) -> str:
+        """Return what keeps a lever from going beyond ``value``; empty where nothing does."""
+        if self.above and value >= self.knob.maximum:
+            return self.above
+        return self.below if self.below and value <= self.knob.minimum else ""
 
 
 def factor(now: float | str, value: float) -> float | None:
@@ -106,6 +126,38 @@ def lever_knob(scenario: Scenario, path: str) -> Knob | None:
     """Return the definition of a lever; a group's is a share of its present numbers."""
     group = group_paths(scenario).get(path) if path.endswith("*") else None
     return knob_at(scenario, path) if group is None else _group_knob(scenario, group)
+
+
+def lever_limits(scenario: Scenario) -> dict[str, tuple[Limit, ...]]:
+    """Return what levers of the chip cannot pass, by path; a group's by its strictest number."""
+    found: dict[str, list[Limit]] = {}
+    for limit in evaluate(scenario).machine.limits():
+        found.setdefault(f"hardware.{limit.name}", []).append(limit)
+    for group, paths in group_paths(scenario).items():
+        if group in found:
+            continue
+        for path in paths:
+            now = float(scenario.value(path))
+            for limit in found.get(path, ()):
+                found.setdefault(group, []).append(replace(limit, value=limit.value / now))
+    return {path: tuple(limits) for path, limits in found.items()}
+
+
+def within_limits(knob: Knob, limits: Iterable[Limit], now: object) -> Bounded:
+    """Return a lever's range with its limits; a value that is beyond one already may stay."""
+    low, high = float(knob.minimum), float(knob.maximum)
+    below = above = ""
+    for limit in limits:
+        value = float(limit.value)
+        if limit.most and value < high:
+            high, above = value, limit.reason
+        elif not limit.most and value > low:
+            low, below = value, limit.reason
+    if isinstance(now, int | float):
+        low, high = min(low, now), max(high, now)
+    if knob.whole:
+        low, high = math.ceil(low), math.floor(high)
+    return Bounded(knob.model_copy(update={"minimum": low, "maximum": high}), below, above)
 
 
 def lever_now(scenario: Scenario, path: str) -> Any:

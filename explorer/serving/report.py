@@ -11,6 +11,7 @@ from explorer.costs.memory import MemoryBudget
 from explorer.costs.terms import Bound, Term
 from explorer.serving.constraints import Constraint
 from explorer.serving.evaluate import OBJECTIVES, Evaluation, bottleneck_name
+from explorer.serving.notes import plan_notes
 
 EVALUATION_SCHEMA = "explorer.evaluation/1"
 
@@ -26,7 +27,7 @@ def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
         "schema": EVALUATION_SCHEMA,
         "feasible": feasible,
         "violations": [violation_document(item) for item in broken_constraints(evaluation)],
-        "notes": list(evaluation.machine.notes()),
+        "notes": list(plan_notes(evaluation)),
         "memory": {
             "prefill": _memory(evaluation.prefill_memory),
             "decode": _memory(evaluation.decode_memory),

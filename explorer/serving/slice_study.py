@@ -19,6 +19,8 @@ FAMILY = "ascend910a"
 COUNTS = (1, 2, 3, 4, 5, 6, 7, 8)
 CONSTANT = 4
 """The count that the engine used for every length before it had a rule (section 3)."""
+DOUBLED = (2, 4, 8, 16)
+"""Counts of the rule's first steps."""
 CROSSING_ROWS = (96, 8192)
 CROSSING_POINTS = 65
 
@@ -60,6 +62,38 @@ class SliceStudy:
     def loss(self, counts: Codes | int) -> Array:
         """Return how much longer than the best a count takes, as a fraction."""
         return self.seconds_at(counts) / self.seconds_at(self.best) - 1
+
+
+def rows_of_a_pass(scenario: Scenario) -> int:
+    """Return the rows of the scenario's own prefill pass: prompt tokens of its micro-batch."""
+    return int(scenario.plan.micro_batch_prefill * scenario.workload.prompt_tokens)
+
+
+def slices_that_run(scenario: Scenario) -> int:
+    """Return the slices of the scenario's own prefill pass: 1 is the serial path."""
+    rows: Codes = np.asarray([rows_of_a_pass(scenario)], dtype=np.int64)
+    forced = scenario.plan.slices
+    runs = (
+        rule_counts(scenario, rows)
+        if isinstance(forced, str)
+        else _effective(scenario, rows, forced)
+    )
+    return int(runs[0])
+
+
+def jump_rows(scenario: Scenario) -> tuple[int, ...]:
+    """Return the rows where a pass jumps, and those just before: a count begins to run there."""
+    plan = scenario.plan
+    least = int(scenario.value("hardware.serial_below_rows_per_slice"))
+    counts = {*DOUBLED, *([] if isinstance(plan.slices, str) else [int(plan.slices)])}
+    steps = {count * rows for count in counts for rows in (least, int(plan.min_rows_per_slice))}
+    return tuple(sorted(row for step in steps for row in (step - 1, step)))
+
+
+def runs_serially(scenario: Scenario, count: int) -> bool:
+    """Return whether a forced count runs serially at the scenario's own rows."""
+    rows: Codes = np.asarray([rows_of_a_pass(scenario)], dtype=np.int64)
+    return bool(_effective(scenario, rows, count)[0] == 1)
 
 
 def require_slicing(scenario: Scenario) -> None:

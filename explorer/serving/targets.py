@@ -1,8 +1,9 @@
 """What would it take? The values of single knobs, and of pairs, that reach a target rate.
 
-Each knob is scanned over its own bounds through one broadcast ``evaluate``; the bracket that holds
-the nearest value that reaches the target is then cut into sections again and again. A scan without
-such a value proves that the knob alone cannot, as its best value says.
+Each knob is scanned over its own bounds, and within what the machine's limits allow, through one
+broadcast ``evaluate``; the bracket that holds the nearest value that reaches the target is then cut
+into sections again and again. A scan without such a value proves that the knob alone cannot, as its
+best value says.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
+from explorer.chips.machine import Limit
 from explorer.config.errors import refuse
 from explorer.config.quantity import Knob
 from explorer.config.scenario import Scenario, legal_values
@@ -27,10 +30,12 @@ from explorer.serving.levers import (
     distance,
     factor,
     lever_knob,
+    lever_limits,
     lever_now,
     lever_paths,
     overlapping,
     scan,
+    within_limits,
 )
 
 Phase = Literal["prefill", "decode"]
@@ -169,12 +174,19 @@ class _Problem:
         ).copy()
         return result
 
+    @cached_property
+    def limits(self) -> dict[str, tuple[Limit, ...]]:
+        """What no value of a lever can pass on this machine, by path."""
+        return lever_limits(self.scenario)
+
     def lever(self, path: str) -> Lever | None:
         """Return what one knob alone can do; None for one that changes nothing."""
-        knob = lever_knob(self.scenario, path)
-        if knob is None:
+        defined = lever_knob(self.scenario, path)
+        if defined is None:
             return None
         now = lever_now(self.scenario, path)
+        bounded = within_limits(defined, self.limits.get(path, ()), now)
+        knob = bounded.knob
         values = scan(self.scenario, knob, now)
         if values.size == 0:
             return None
@@ -197,6 +209,7 @@ class _Problem:
             needed,
             float(values[best]),
             float(rates[best]),
+            bounded.limit_at(float(values[best])),
         )
 
     def _refined(

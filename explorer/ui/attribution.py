@@ -9,31 +9,34 @@ import streamlit as st
 
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
-from explorer.fidelity.measurements import shipped_measurements
+from explorer.fidelity.comparable import comparable_passes, why_not_comparable
 from explorer.plots.attribution import (
-    FINE,
     PHASE_WORDS,
-    Crossing,
     MeasuredPhase,
-    Profile,
     attribution_figure,
-    crossings,
-    grid,
     overlapped_profile,
-    synced_and_running,
+    profile_rows,
     synced_profile,
 )
 from explorer.plots.replay import host_scopes, replay_figure, replay_window
-from explorer.plots.style import words
-from explorer.serving.evaluate import evaluate
-from explorer.ui import conflicts, recurrence, state, targets
+from explorer.serving.evaluate import Evaluation, evaluate
+from explorer.serving.notes import plan_notes
+from explorer.serving.slice_study import rows_of_a_pass
+from explorer.serving.stages import slowest_prefill_share, slowest_stage_words
+from explorer.ui import ascend_numbers, conflicts, numbers, recurrence, state, targets
+from explorer.ui.attribution_words import (
+    crossing_sentence,
+    owner_sentence,
+    synced_owner_sentence,
+    synced_sentence,
+)
 from explorer.ui.text import plain
 
 SYNCED, OVERLAPPED = "Device-synced", "As it runs"
 FAMILY = "ascend910a"
 VIEW, FIRST_LAYER = "attribution:view", "attribution:layer"
-WINDOW_LAYERS = 4
-MOST_CROSSINGS = 4
+WINDOW_LAYERS, OPENING_LAYER = 4, 5
+SAME_TIME = 1e-9
 SCOPES_SHORT, WALL_SHORT = 2.77, 1.25
 SCOPES_LONG, WALL_LONG = 8.41, 3.95
 """Sums of nested host scopes and the walls they were taken in [s], as section 5.1 prints them."""
@@ -46,51 +49,40 @@ def page() -> None:
     evaluation = evaluate(scenario)
     if state.says_that_it_does_not_fit(evaluation):
         return
-    st.markdown(owner_sentence(scenario))
     if scenario.chip_document().family != FAMILY:
+        st.markdown(owner_sentence(scenario))
+        _notes(evaluation)
         chip = plain(scenario.chip_document().name)
         st.info(f"The profile by length and the replay are the Ascend 910A's; this is the {chip}.")
         targets.section(scenario)
+        numbers.numbers_behind(lambda: numbers.stage_terms(evaluation.prefill_stage, scenario))
         return
-    for note in evaluation.machine.notes():
-        st.caption(f"Note: {plain(note)}")
-    if scenario.measured.prefill_seconds is None:
+    modelled = scenario.measured.prefill_seconds is None
+    view = st.session_state.get(VIEW, OVERLAPPED) if modelled else OVERLAPPED
+    st.markdown((synced_owner_sentence if view == SYNCED else owner_sentence)(scenario))
+    _notes(evaluation)
+    if modelled:
         _shares(scenario)
-        _replay(scenario)
+        _replay(scenario, evaluation)
         _scopes(scenario)
         recurrence.section(scenario)
     targets.section(scenario, measured_tables(scenario))
     conflicts.section(scenario)
+    numbers.numbers_behind(lambda: ascend_numbers.show(evaluation))
 
 
-def owner_sentence(scenario: Scenario) -> str:
-    """Return which term of one prefill pass is the largest, and the two after it."""
-    stage = evaluate(scenario).prefill_stage
-    rows = float(scenario.plan.micro_batch_prefill * scenario.workload.prompt_tokens)
-    wall = float(stage.seconds)
-    terms = sorted(stage.terms, key=lambda term: -float(term.seconds))
-    first, *rest = [(words(term.name), float(term.seconds)) for term in terms[:3]]
-    after = " and ".join(
-        f"{name[0].lower()}{name[1:]} {human(seconds, 's')} ({significant(100 * seconds / wall)} %)"
-        for name, seconds in rest
-        if seconds > 0
-    )
-    tail = f"; then {after}" if after else ""
-    return (
-        f"Of a prefill pass of {human(rows, 'rows')}, {human(wall, 's')}, the largest part is "
-        f"**{first[0][0].lower()}{first[0][1:]}: {human(first[1], 's')}, "
-        f"{significant(100 * first[1] / wall)} %**{tail}."
-    )
+def _notes(evaluation: Evaluation) -> None:
+    for note in plan_notes(evaluation):
+        st.caption(f"Note: {plain(note)}")
 
 
 def measured_tables(scenario: Scenario) -> tuple[tuple[int, dict[str, float]], ...]:
-    """Return the longest measured device-synced table of this chip and model, if there is one."""
-    tables = _tables(scenario)
-    return tuple(sorted(tables.items()))[-1:]
+    """Return the longest measured device-synced table that is comparable, if there is one."""
+    return tuple(sorted(_tables(scenario).items()))[-1:]
 
 
 def measured_phases(scenario: Scenario) -> tuple[MeasuredPhase, ...]:
-    """Return each measured phase with its share of the measured stack."""
+    """Return each comparable measured phase with its share of the measured stack."""
     return tuple(
         MeasuredPhase(rows, phase, seconds, seconds / table["stack"])
         for rows, table in _tables(scenario).items()
@@ -101,10 +93,9 @@ def measured_phases(scenario: Scenario) -> tuple[MeasuredPhase, ...]:
 
 
 def _tables(scenario: Scenario) -> dict[int, dict[str, float]]:
-    chip, model = scenario.chip_document().id, scenario.model_document().id
     tables: dict[int, dict[str, float]] = {}
-    for row in shipped_measurements():
-        if (row.chip, row.model, row.quantity) == (chip, model, "phase_time"):
+    for row in comparable_passes(scenario):
+        if row.quantity == "phase_time":
             rows = int(row.conditions["rows"])
             tables.setdefault(rows, {})[row.conditions["phase"]] = row.si_value
     return tables
@@ -114,89 +105,58 @@ def _shares(scenario: Scenario) -> None:
     st.subheader("Who owns it at which length?", anchor=False)
     view = st.segmented_control(
         "Pass",
-        (SYNCED, OVERLAPPED),
-        default=SYNCED,
+        (OVERLAPPED, SYNCED),
+        default=OVERLAPPED,
         key=VIEW,
         required=True,
-        help="Device-synced: serial, every scope drains the device, so that phases add up. "
-        "As it runs: exposed times of the overlapped pass with the scenario's slices.",
+        help="As it runs: exposed times of the overlapped pass with the scenario's slices. "
+        "Device-synced: serial, every scope drains the device, so that phases add up.",
     )
     make = synced_profile if view == SYNCED else overlapped_profile
-    profile, fine = make(scenario, grid()), make(scenario, grid(FINE))
-    if profile is None or fine is None:
+    profile = make(scenario, profile_rows(scenario))
+    if profile is None:
         return
     measured = measured_phases(scenario) if view == SYNCED else ()
-    st.markdown(crossing_sentence(fine))
+    st.markdown(crossing_sentence(profile))
     st.plotly_chart(
-        attribution_figure(profile, measured),
+        attribution_figure(profile, measured, rows_of_a_pass(scenario)),
         key="attribution",
         width="stretch",
         alt="Share of each phase against the rows of a prefill pass",
     )
-    if measured:
-        st.caption(
-            "Lines: predicted share of the stack. Open circles: measured, each over the stack "
-            "of its own run."
-        )
+    st.caption(_shares_caption(scenario, view == SYNCED, bool(measured)))
     st.markdown(synced_sentence(scenario))
 
 
-def crossing_sentence(profile: Profile) -> str:
-    """Return who is largest at both ends, and where the largest phases cross."""
-    ends = []
-    for place in (0, -1):
-        name = max(profile.seconds, key=lambda item: float(profile.seconds[item][place]))
-        share = significant(100 * float(profile.share(name)[place]))
-        rows = human(float(profile.rows[place]), "rows")
-        ends.append(f"at {rows} the {PHASE_WORDS[name]} ({share} %)")
-    met = [item for item in crossings(profile) if not _minor(item)]
-    told = "; ".join(
-        f"{PHASE_WORDS[item.larger]} above {PHASE_WORDS[item.smaller]} from {item.rows:,} rows"
-        for item in met[:MOST_CROSSINGS]
-    )
-    tail = f" Crossings: {told}." if told else " No two of the large phases cross between."
-    return f"Largest: {ends[0]}, {ends[1]}.{tail}"
-
-
-def _minor(crossing: Crossing) -> bool:
-    return "norms" in (crossing.larger, crossing.smaller)
-
-
-def synced_sentence(scenario: Scenario) -> str:
-    """Return by how much a device-synced pass is longer than the same serial pass as it runs."""
-    walls = synced_and_running(scenario)
-    if walls is None:
-        return ""
-    synced, running = walls
-    rows = float(scenario.plan.micro_batch_prefill * scenario.workload.prompt_tokens)
-    if synced < running and _tables(scenario):
+def _shares_caption(scenario: Scenario, synced: bool, measured: bool) -> str:
+    """Return what the lines are shares of, and where measured ones are."""
+    stage = ", of the slowest stage at each length" if int(scenario.plan.pp_prefill) > 1 else ""
+    if not synced:
         return (
-            f"**Synced against running.** The profile says nothing of {human(rows, 'rows')}: its "
-            f"shortest pass had {min(_tables(scenario)):,} rows, and carried on to so few it would "
-            "be shorter than the pass as it runs, which cannot be."
+            f"Lines: predicted exposed time as a share of the wall{stage}, for one prompt a pass. "
+            "No running pass was measured phase by phase; Device-synced shows what was."
         )
-    return (
-        f"**Synced against running.** At {human(rows, 'rows')} the serial pass takes "
-        f"{human(synced, 's')} when every scope drains the device, and {human(running, 's')} as "
-        f"it runs: {human(synced - running, 's')} of the profile is issue and drain that the "
-        "running pass hides. The profile's slopes hold for the running pass, its fixed terms "
-        "do not."
-    )
+    lines = f"Lines: predicted share of the stack{stage}, for one prompt a pass."
+    if not measured:
+        return f"{lines} {plain(why_not_comparable(scenario))}"
+    return f"{lines} Open circles: measured, each over the stack of its own run."
 
 
-def _replay(scenario: Scenario) -> None:
+def _replay(scenario: Scenario, evaluation: Evaluation) -> None:
     st.subheader("Where does each layer wait?", anchor=False)
-    layers = scenario.model_shape().layers
-    first = st.slider(
-        "First layer shown",
-        1,
-        max(layers - WINDOW_LAYERS + 1, 2),
-        value=min(5, max(layers - WINDOW_LAYERS + 1, 2)),
-        key=FIRST_LAYER,
-    )
-    window = replay_window(scenario, int(first) - 1, WINDOW_LAYERS)
+    layers = int(slowest_prefill_share(evaluation).layer_count)
+    last = layers - WINDOW_LAYERS + 1
+    first = 1
+    if last > 1:
+        first = st.slider(
+            "First layer shown",
+            1,
+            last,
+            value=min(OPENING_LAYER, last),
+            key=f"{FIRST_LAYER}:{layers}",
+        )
+    window = replay_window(scenario, int(first) - 1, min(WINDOW_LAYERS, layers))
     if window is None or not window.events:
-        st.info("This stage has no such layers.")
         return
     st.plotly_chart(
         replay_figure(window),
@@ -204,10 +164,19 @@ def _replay(scenario: Scenario) -> None:
         width="stretch",
         alt="Replay of some layers: host issue, device, fixed part and bytes of all-reduces",
     )
+    stage = slowest_stage_words(evaluation)
+    of = f"the slowest stage ({stage})" if stage else "one pass"
+    shown = f"Layers {window.first + 1} to {window.last}" if layers > 1 else "The only layer"
+    beyond = float(evaluation.prefill_stage.seconds) - window.seconds
+    same = (
+        "the same number as above"
+        if beyond < SAME_TIME * window.seconds
+        else f"the number above but for {human(beyond, 's')} of sending on to the next stage"
+    )
     st.caption(
-        f"Layers {window.first + 1} to {window.last} of one pass of {human(window.seconds, 's')}, "
-        "replayed event by event; the wall is the same number as above. The host runs ahead where "
-        "its bars end before the device's. Equal issue times of a layer's operators are assumed."
+        f"{shown} of {of}, {human(window.seconds, 's')}, replayed event by event; that is {same}. "
+        "The host runs ahead where its bars end before the device's. Equal "
+        "issue times of a layer's operators are assumed."
     )
 
 
@@ -219,16 +188,20 @@ def _scopes(scenario: Scenario) -> None:
     total = scopes.operators + scopes.layers + scopes.whole
     st.markdown(
         f"A host profile adds up spans that contain one another. In this replay the operators' "
-        f"spans alone are {human(scopes.operators, 's')}; with the layers around them and the pass "
-        f"around those, the sum is **{human(total, 's')}, {significant(total / scopes.whole)} "
-        "times** the host's own time. The report's runs summed "
-        f"{SCOPES_SHORT} s of scopes in a {WALL_SHORT} s wall "
+        f"spans alone are {human(scopes.operators, 's')}; with the layers around them and the "
+        f"whole around those, the sum is **{human(total, 's')}, "
+        f"{significant(total / scopes.whole)} times** the host's own time. The report's runs "
+        f"summed {SCOPES_SHORT} s of scopes in a {WALL_SHORT} s wall "
         f"({significant(SCOPES_SHORT / WALL_SHORT)} times) and {SCOPES_LONG} s in {WALL_LONG} s "
         f"({significant(SCOPES_LONG / WALL_LONG)} times), so none of its ar.* spans is the time of "
         "a collective."
     )
-    st.table(_scope_table(((scopes.operators, "operators and slices"), (scopes.layers, "layers"),
-                           (scopes.whole, "the pass"))), hide_index=True)  # fmt: skip
+    levels = (
+        (scopes.operators, "operators and slices"),
+        (scopes.layers, "layers"),
+        (scopes.whole, "the pass" if int(scenario.plan.pp_prefill) == 1 else "the stage"),
+    )
+    st.table(_scope_table(levels), hide_index=True)
     st.caption("Sums of the report: Ascend TP Collective Overlap section 5.1.")
 
 

@@ -19,9 +19,11 @@ Value = float | int | str | None
 LOG_STEPS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 WHOLE_LOG_STEPS = (1, 1.25, 1.5, 1.75)
 REACH = 64
+MOST_INTEGERS = 2000
+"""Whole numbers a slider shows one by one; of a longer range it shows some of each size."""
 LINEAR_STEPS = 20
 NO_BOUND_WORD = "none"
-ASSUMED_MARK = "assumed"
+MARKED_KINDS = ("assumed", "fitted")
 
 
 def knob_slider(path: str) -> None:
@@ -93,9 +95,14 @@ def kind_of(knob: Knob, scenario: Scenario) -> str:
 
 
 def _label(knob: Knob, scenario: Scenario) -> str:
-    assumed = kind_of(knob, scenario) in (ASSUMED_MARK, "fitted")
-    mark = f" · :orange[{kind_of(knob, scenario)}]" if assumed else ""
-    return f"{plain(knob.label)}{mark}"
+    """Return the label of a control; marks are words, since labels are read out as they are."""
+    kind = kind_of(knob, scenario)
+    return f"{plain(knob.label)}{marked(kind)}"
+
+
+def marked(kind: str) -> str:
+    """Return the end of a label that says that a number is assumed or fitted; else nothing."""
+    return f" ({kind})" if kind in MARKED_KINDS else ""
 
 
 def _in_baseline(path: str) -> bool:
@@ -145,12 +152,12 @@ def _options(knob: Knob, legal: tuple[int, ...], reference: Value) -> list[Value
 @lru_cache(maxsize=512)
 def _grid(scale: str, minimum: float, maximum: float, near: float) -> tuple[Value, ...]:
     """Return the steps of a slider over the knob's range."""
-    if scale == "integers":
+    if scale == "integers" and maximum - minimum < MOST_INTEGERS:
         return tuple(range(int(minimum), int(maximum) + 1))
     if scale == "powers_of_two":
         first = max(math.ceil(math.log2(max(minimum, 1))), 0)
         return tuple(2**power for power in range(first, int(math.log2(maximum)) + 1))
-    if scale == "log_integers":
+    if scale in ("integers", "log_integers"):
         low = max(int(minimum), 1)
         steps = {
             int(2**power * step)

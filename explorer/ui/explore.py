@@ -18,9 +18,11 @@ from explorer.plots.slices import slice_sweep, slices_figure
 from explorer.serving.advice import single_changes_that_fit
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.explain import limit_sentence
+from explorer.serving.notes import plan_notes
 from explorer.serving.report import broken_constraints, evaluation_document, violation_message
+from explorer.serving.stages import slowest_stage_words
 from explorer.serving.timeline import pipeline_timeline
-from explorer.ui import state
+from explorer.ui import ascend_numbers, state
 from explorer.ui.folded import folded
 from explorer.ui.text import plain
 
@@ -43,7 +45,7 @@ def page() -> None:
     _headline(evaluation)
     if feasible:
         st.markdown(f"**What limits it.** {limit_sentence(evaluation)}")
-    for note in evaluation.machine.notes():
+    for note in plan_notes(evaluation):
         st.caption(f"Note: {plain(note)}")
     tile = _tile(scenario)
     if scenario.chip_document().family == "ascend910a":
@@ -156,9 +158,11 @@ def _slices(scenario: Scenario) -> None:
         f"({significant(best.rows_per_second)} tokens/s of prefill); {verdict}."
     )
     st.plotly_chart(slices_figure(sweep), key="slices", width="stretch")
+    stage = slowest_stage_words(evaluate(scenario))
+    of = f" Times are those of the slowest, {stage}." if stage else ""
     st.caption(
         "A pass ends when both are done: more slices hide more of each all-reduce on the device, "
-        "and cost the host another collective to issue."
+        f"and cost the host another collective to issue.{of}"
     )
 
 
@@ -211,4 +215,6 @@ def _roofline(evaluation: Evaluation, tile: Tile | None) -> None:
 def _numbers(evaluation: Evaluation) -> None:
     with folded("Numbers behind the page", "numbers") as is_open:
         if is_open:
+            if evaluation.feasible:
+                ascend_numbers.pass_and_step(evaluation)
             st.json(evaluation_document(evaluation), expanded=1)

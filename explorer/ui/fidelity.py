@@ -10,50 +10,59 @@ import streamlit as st
 from explorer.config.presets import load_chip
 from explorer.config.units import human, significant
 from explorer.fidelity.fit import FitResult
-from explorer.fidelity.measurements import COLUMNS, parse_measurements
+from explorer.fidelity.measurements import COLUMNS, SEARCHED, parse_measurements
 from explorer.fidelity.report import FidelityReport, Row, Summary, fidelity_report
-from explorer.plots.fidelity import UNIT_OF, parity_data, parity_figure, quantity_label
-from explorer.ui import own_rows
+from explorer.plots.fidelity import (
+    UNIT_OF,
+    chip_label,
+    parity_data,
+    parity_figure,
+    quantity_label,
+)
+from explorer.ui import own_rows, state
+from explorer.ui.folded import folded
 from explorer.ui.own_rows import OWN
 from explorer.ui.text import plain
 
 LARGEST_UPLOAD_MB = 4
 UPLOAD, SHOW = "measurements", "fidelity_quantity"
 REFUSED = "measurements_refused"
-ASCEND = "ascend910a"
+OPENED_FOR, OF_CHIP = "fidelity_chip", "chip:"
 EVERYTHING = "everything"
 MINE = "my own rows"
 ROWS_SHOWN_HEIGHT = 380
 ONE_REQUEST = "serving one request at a time"
-TOLD = {
-    "gemm_latency": "matrix products",
-    "attention_latency": "attention",
-    "serving_throughput": ONE_REQUEST,
-    "prefill_throughput": "prefill on the Ascend",
-    "decode_throughput": "its decode",
-}
+TOLD = (
+    "gemm_latency",
+    "attention_latency",
+    "serving_throughput",
+    "prefill_throughput",
+    "decode_throughput",
+)
 
 
 def page() -> None:
-    """Draw the page; it depends on the models and the measurements, not on the sliders."""
+    """Draw the page; its numbers depend on models and measurements, its order on the chip."""
     st.header("Can I believe it?", anchor=False)
+    chip = state.scenario().chip_document().id
     own: tuple[str, bytes] | None = st.session_state.get(OWN)
     shipped = _report("", b"")
     report = _report(*own) if own is not None else shipped
-    st.markdown(_sentence(shipped))
-    st.table(_summary_table(shipped), hide_index=True)
+    st.markdown(_sentence(shipped, chip))
+    st.table(_summary_table(shipped, chip), hide_index=True)
     st.caption(
         "Mean of |predicted − measured| / measured. Left out: each row is predicted by a model "
         "refitted without it; slopes read off the Ascend's profile are measured, not fitted, and "
         "stay. Plain roofline: the longer of arithmetic at peak and compulsory "
-        "traffic at full bandwidth. Sliders do not change this page."
+        "traffic at full bandwidth. Sliders do not change these numbers; those of the scenario's "
+        "chip come first."
     )
     mine = FidelityReport(report.rows[len(shipped.rows) :], ())
     if own is not None:
-        _own_summary(mine)
-    _rows(report, mine.rows if own is not None else None)
+        _own_summary(mine, chip)
+    _rows(report, mine.rows if own is not None else None, chip)
     _upload(own)
-    _fitted(report)
+    _fitted(report, chip)
     _not_modelled(report)
 
 
@@ -62,56 +71,72 @@ def _report(name: str, content: bytes) -> FidelityReport:
     return fidelity_report(parse_measurements(content, name) if name else ())
 
 
-def _sentence(report: FidelityReport) -> str:
-    told = [
-        f"{name} within **{_percent(report.parts[quantity, False].mape)}**"
-        for quantity, name in TOLD.items()
-        if (quantity, False) in report.parts
-    ]
-    searched = [item for (_, best), item in report.parts.items() if best]
-    text = f"In the mean, the models predict {', '.join(told)} of what was measured"
-    if not searched or searched[0].mape is None:
-        return f"{text}."
+def _sentence(report: FidelityReport, chip: str) -> str:
+    """Return the mean errors chip by chip, the scenario's own first."""
+    told: dict[str, list[str]] = {}
+    for quantity, searched in _ordered(report, chip):
+        if quantity in TOLD and not searched:
+            name = ONE_REQUEST if quantity == SEARCHED else quantity_label(quantity)
+            mape = _percent(report.parts[quantity, False].mape)
+            chips = " and the ".join(map(chip_label, _chips(report, quantity)))
+            told.setdefault(chips, []).append(f"{name} within **{mape}**")
+    parts = [f"on the {chips} {', '.join(items)}" for chips, items in told.items()]
+    text = f"In the mean, the models come this close to what was measured: {'; '.join(parts)}."
+    searched_parts = [item for (_, best), item in report.parts.items() if best]
+    if not searched_parts or searched_parts[0].mape is None:
+        return text
     return (
-        f"{text}; where a paper does not say which plan it ran, the model's best plan is "
-        f"**{_percent(searched[0].mape)}** away from it."
+        f"{text} Where a paper does not say which plan it ran, the model's best plan is "
+        f"**{_percent(searched_parts[0].mape)}** away from it."
     )
 
 
-def _summary_table(report: FidelityReport) -> pd.DataFrame:
+def _chips(report: FidelityReport, quantity: str) -> tuple[str, ...]:
+    """Return the chips that a quantity was measured on, in order of first appearance."""
+    found = (m.chip for row in report.rows if (m := row.measurement).quantity == quantity)
+    return tuple(dict.fromkeys(found))
+
+
+def _ordered(report: FidelityReport, chip: str) -> list[tuple[str, bool]]:
+    """Return the parts of a report, those of a chip first."""
+    return sorted(report.parts, key=lambda part: chip not in _chips(report, part[0]))
+
+
+def _summary_table(report: FidelityReport, chip: str) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "what": _part_label(report, quantity, searched),
-                "rows": _counted(item),
-                "mean error": _percent(item.mape),
-                "left out": _percent(item.left_out_mape),
-                "worst row": _percent(item.worst),
-                "plain roofline": _percent(item.naive_mape),
+                "what": _part_label(report, *part),
+                "rows": _counted(report.parts[part]),
+                "mean error": _percent(report.parts[part].mape),
+                "left out": _percent(report.parts[part].left_out_mape),
+                "worst row": _percent(report.parts[part].worst),
+                "plain roofline": _percent(report.parts[part].naive_mape),
             }
-            for (quantity, searched), item in report.parts.items()
+            for part in _ordered(report, chip)
         ]
     )
 
 
-def _own_summary(mine: FidelityReport) -> None:
+def _own_summary(mine: FidelityReport, chip: str) -> None:
     st.subheader("How far from your own rows?", anchor=False)
     if not mine.rows:
         st.markdown("Every row of your file is a published one.")
         return
-    st.table(_summary_table(mine), hide_index=True)
+    st.table(_summary_table(mine, chip), hide_index=True)
     st.caption("Your rows only; the table of published measurements above leaves them out.")
 
 
 def _part_label(report: FidelityReport, quantity: str, searched: bool) -> str:
-    label = plain(quantity_label(quantity))
-    if quantity == "serving_throughput":
+    label = quantity_label(quantity)
+    if quantity == SEARCHED:
         label = "serving, plan not given: the model's best" if searched else ONE_REQUEST
-    part = (quantity, searched)
-    rows = [row for row in report.rows if (row.measurement.quantity, row.searched) == part]
-    if {row.measurement.chip for row in rows} == {ASCEND}:
-        label += " on the Ascend"
-    return label[0].upper() + label[1:]
+    chips = " and the ".join(map(chip_label, _chips(report, quantity)))
+    return plain(_capital(f"{label}, {chips}"))
+
+
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _counted(item: Summary) -> str:
@@ -123,15 +148,23 @@ def _percent(fraction: float | None) -> str:
     return "–" if fraction is None else f"{100 * fraction:.1f} %"
 
 
-def _rows(report: FidelityReport, own: Sequence[Row] | None) -> None:
+def _rows(report: FidelityReport, own: Sequence[Row] | None, chip: str) -> None:
     st.subheader("Row by row", anchor=False)
-    options = [EVERYTHING, *([MINE] if own is not None else []), *report.summary]
+    quantities = dict.fromkeys(quantity for quantity, _ in _ordered(report, chip))
+    chips = sorted({row.measurement.chip for row in report.rows}, key=lambda name: name != chip)
+    own_chip = [f"{OF_CHIP}{name}" for name in chips if name == chip]
+    mine = [MINE] if own is not None else []
+    options = list(dict.fromkeys([*own_chip, EVERYTHING, *mine, *quantities]))
+    first = options[0]
+    if st.session_state.get(OPENED_FOR) != chip and st.session_state.get(SHOW) != MINE:
+        st.session_state[SHOW] = first
+    st.session_state[OPENED_FOR] = chip
     if st.session_state.get(SHOW) not in options:
-        st.session_state[SHOW] = EVERYTHING
+        st.session_state[SHOW] = first
     chosen = st.selectbox(
         "Show",
         options,
-        format_func=lambda name: quantity_label(name).capitalize(),
+        format_func=lambda name: _option_label(report, name),
         key=SHOW,
         persist_state="session",
     )
@@ -160,9 +193,20 @@ def _rows(report: FidelityReport, own: Sequence[Row] | None) -> None:
     _flags(rows)
 
 
+def _option_label(report: FidelityReport, name: str) -> str:
+    """Return an option of the filter in words: a chip, everything, or a quantity and its chip."""
+    if name.startswith(OF_CHIP):
+        return f"Everything on the {chip_label(name.removeprefix(OF_CHIP))}"
+    if name in (EVERYTHING, MINE):
+        return _capital(name)
+    return _capital(quantity_label(name, _chips(report, name)))
+
+
 def _chosen(rows: Sequence[Row], chosen: str, own: Sequence[Row] | None) -> list[Row]:
     if chosen == EVERYTHING:
         return list(rows)
+    if chosen.startswith(OF_CHIP):
+        return [row for row in rows if row.measurement.chip == chosen.removeprefix(OF_CHIP)]
     if chosen == MINE:
         return list(own or ())
     return [row for row in rows if row.measurement.quantity == chosen]
@@ -229,19 +273,21 @@ def _uploaded() -> None:
         st.session_state[SHOW] = MINE
 
 
-def _fitted(report: FidelityReport) -> None:
+def _fitted(report: FidelityReport, chip: str) -> None:
     st.subheader("Which numbers were fitted, and to what", anchor=False)
-    st.table(pd.DataFrame([row for fit in report.fits for row in _fit_rows(fit)]), hide_index=True)
+    fits = sorted(report.fits, key=lambda fit: fit.spec.chip != chip)
+    st.table(pd.DataFrame([row for fit in fits for row in _fit_rows(fit)]), hide_index=True)
     st.caption(
         "Range: the least and the largest value over refits without a row, or without all rows "
         "of one size, method or precision. Everything else is published, measured, derived or "
         "assumed, as said beside its slider."
     )
-    with st.expander("Errors on whole groups that were left out"):
-        st.table(
-            pd.DataFrame([row for fit in report.fits for row in _group_rows(fit)]),
-            hide_index=True,
-        )
+    with folded("Errors on whole groups that were left out", "groups") as is_open:
+        if is_open:
+            st.table(
+                pd.DataFrame([row for fit in fits for row in _group_rows(fit)]),
+                hide_index=True,
+            )
 
 
 def _fit_rows(fit: FitResult) -> list[dict[str, str]]:
@@ -253,8 +299,7 @@ def _fit_rows(fit: FitResult) -> list[dict[str, str]]:
             "range": " to ".join(
                 dict.fromkeys(human(end, quantities[name].unit) for end in fit.spread(name))
             ),
-            "fitted to": f"{len(fit.rows)} rows: {fit.spec.name}",
-            "source": quantities[name].source,
+            "fitted to": f"{len(fit.rows)} rows, {fit.spec.name}: {quantities[name].source}",
         }
         for name in fit.constants
     ]
@@ -270,7 +315,9 @@ def _group_rows(fit: FitResult) -> list[dict[str, str]]:
             {
                 "model": fit.spec.name,
                 "without one": key,
-                "mean error on it": ", ".join(f"{f.value}: {_percent(f.mape)}" for f in folds),
+                "mean error on it (worst row)": ", ".join(
+                    f"{f.value}: {_percent(f.mape)} ({_percent(f.worst)})" for f in folds
+                ),
                 "kept": ", ".join(labels) or "–",
             }
         )

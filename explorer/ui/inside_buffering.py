@@ -72,7 +72,7 @@ def _controls() -> tuple[str, Buffering, int]:
         "under its first one (Fig. 6).",
     )
     speed = row.select_slider(
-        "GSM over DDR bandwidth · :orange[assumed]",
+        "GSM over DDR bandwidth (assumed)",
         GSM_SPEEDS,
         value=ASSUMED_SPEED,
         width=SLIDER_WIDTH,

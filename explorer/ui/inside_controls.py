@@ -7,7 +7,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from explorer.config.scenario import knob_at
 from explorer.ui import state
-from explorer.ui.controls import help_text, kind_of
+from explorer.ui.controls import help_text, kind_of, marked
 from explorer.ui.text import plain
 
 PRECISIONS = ("fp32", "fp16")
@@ -40,10 +40,8 @@ def linked_number(place: DeltaGenerator, path: str, label: str) -> None:
         return
     key = f"inside:{path}"
     st.session_state[key] = int(scenario.value(path))
-    kind = kind_of(knob, scenario)
-    mark = f" · :orange[{kind}]" if kind in ("assumed", "fitted") else ""
     place.number_input(
-        f"{plain(label)}{mark}",
+        f"{plain(label)}{marked(kind_of(knob, scenario))}",
         min_value=int(knob.minimum),
         max_value=int(knob.maximum),
         step=1,

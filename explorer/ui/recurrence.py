@@ -2,39 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 import streamlit as st
 
 from explorer.config.scenario import WORD_FIELDS, Scenario
 from explorer.config.units import human, significant
+from explorer.costs.partition import StageShare
 from explorer.plots.style import words
 from explorer.serving.evaluate import Evaluation, evaluate
+from explorer.serving.slice_study import rows_of_a_pass
+from explorer.serving.stages import slowest_prefill_share
 
 PATH, WHOLE, NEITHER = "kernel.recurrence", "whole", "without_both"
 TERM = "gated_delta"
+AS_LONG = 5e-4
 
 
 def section(scenario: Scenario) -> None:
     """Draw the section for a scenario on the Ascend; each variant is one evaluation."""
     variants = {word: evaluate(scenario.replacing({PATH: word})) for word in WORD_FIELDS[PATH]}
-    rows = float(scenario.plan.micro_batch_prefill * scenario.workload.prompt_tokens)
+    rows = float(rows_of_a_pass(scenario))
     st.subheader("What is the recurrence made of?", anchor=False)
-    st.markdown(_sentence(variants, rows))
+    share = slowest_prefill_share(variants[WHOLE])
+    recurrence = {word: _recurrence(variant, share) for word, variant in variants.items()}
+    if recurrence[WHOLE] == 0:
+        st.markdown("The slowest stage holds no gated-delta layer, so that it has no recurrence.")
+        return
+    timed = _timed(scenario)
+    walls = {word: float(variant.prefill_stage.seconds) for word, variant in variants.items()}
+    st.markdown(sentence(recurrence, walls, rows, timed))
     st.table(
         pd.DataFrame(
             [
                 {
                     "kernel": words(word),
-                    "recurrence": human(_recurrence(evaluation), "s"),
-                    "pass": human(_wall(evaluation), "s"),
-                    "prefill": human(rows / _wall(evaluation), "tokens/s"),
+                    "recurrence": human(recurrence[word], "s"),
+                    timed: human(walls[word], "s"),
+                    "prefill": human(rows / walls[word], "tokens/s"),
                 }
-                for word, evaluation in variants.items()
+                for word in variants
             ]
         ),
         hide_index=True,
     )
-    state_bound = _state_seconds(variants[WHOLE])
+    state_bound = _state_seconds(variants[WHOLE], share)
     st.caption(
         "broadcast_rows issues 256 Duplicates a token, the rank-1 update 128 Axpys, one per row of "
         "the state. Reading and writing the state once a pass would take "
@@ -43,25 +56,43 @@ def section(scenario: Scenario) -> None:
     )
 
 
-def _sentence(variants: dict[str, Evaluation], rows: float) -> str:
-    whole, neither = variants[WHOLE], variants[NEITHER]
-    saved = _recurrence(whole) - _recurrence(neither)
+def sentence(
+    recurrence: Mapping[str, float], walls: Mapping[str, float], rows: float, timed: str
+) -> str:
+    """Return how much of the recurrence is instruction issue, and what no issue would give.
+
+    Args:
+        recurrence: seconds of the recurrence by kernel.
+        walls: seconds of the pass, or of the slowest stage, by kernel.
+        rows: of the pass.
+        timed: which of the two ``walls`` are of.
+    """
+    saved, whole, neither = recurrence[WHOLE] - recurrence[NEITHER], walls[WHOLE], walls[NEITHER]
+    lead = (
+        f"{significant(100 * saved / recurrence[WHOLE])} % of it is issuing two groups of vector "
+        "instructions. Were both free, as matrix operations on the Cube might nearly make them, "
+        f"the {timed} would take"
+    )
+    if neither > whole * (1 - AS_LONG):
+        return f"{lead} {human(whole, 's')} as now: it waits for something else."
     return (
-        f"{significant(100 * saved / _recurrence(whole))} % of it is issuing two groups of vector "
-        f"instructions. Were both free, as matrix operations on the Cube might nearly make them, "
-        f"the pass would take {human(_wall(neither), 's')} instead of {human(_wall(whole), 's')}: "
-        f"**{human(rows / _wall(neither), 'tokens/s')}** at most."
+        f"{lead} {human(neither, 's')} instead of {human(whole, 's')}: "
+        f"**{human(rows / neither, 'tokens/s')}** at most."
     )
 
 
-def _recurrence(evaluation: Evaluation) -> float:
-    return sum(float(term.seconds) for term in evaluation.prefill_stage.terms if term.name == TERM)
+def _timed(scenario: Scenario) -> str:
+    return "pass" if int(scenario.plan.pp_prefill) == 1 else "slowest stage"
 
 
-def _state_seconds(evaluation: Evaluation) -> float:
-    moved = sum(float(term.bytes) for term in evaluation.prefill_stage.terms if term.name == TERM)
+def _recurrence(evaluation: Evaluation, share: StageShare) -> float:
+    """Return the recurrence's time in a stage that holds ``share`` [s]."""
+    terms = evaluation.machine.prefill_stage(share).terms
+    return sum(float(term.seconds) for term in terms if term.name == TERM)
+
+
+def _state_seconds(evaluation: Evaluation, share: StageShare) -> float:
+    """Return how long the stage's state takes to read and write once at the first roof [s]."""
+    terms = evaluation.machine.prefill_stage(share).terms
+    moved = sum(float(term.bytes) for term in terms if term.name == TERM)
     return moved / float(evaluation.machine.roofs[0].bandwidth_bytes_per_second)
-
-
-def _wall(evaluation: Evaluation) -> float:
-    return float(evaluation.prefill_stage.seconds)

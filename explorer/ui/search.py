@@ -18,6 +18,7 @@ from explorer.search.space import Space, default_space
 from explorer.search.staged import fixed_batch_space, staged_plan
 from explorer.search.study import SAMPLERS, SearchSettings
 from explorer.serving.evaluate import evaluate
+from explorer.serving.notes import plan_notes
 from explorer.ui import state
 from explorer.ui.text import plain
 
@@ -215,7 +216,7 @@ def _result(job: SearchJob, status: JobStatus) -> None:
         for label, text in rows:
             st.metric(label, text, border=True, width=230)
     st.table(_plan_table(st.session_state[OF], status.best), hide_index=True)
-    for note in best.machine.notes():
+    for note in plan_notes(best):
         st.caption(f"Note: {plain(note)}")
     if status.finished:
         _offer(status.best)

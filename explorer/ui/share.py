@@ -65,6 +65,8 @@ def _export() -> None:
     )
     st.markdown("**What to set on the engine**")
     st.table(_deploy_table(document["deploy"]), hide_index=True)
+    for note in document["deploy"].get("notes", ()):
+        st.caption(f"Note: {plain(note)}")
     commands = [*document["deploy"].get("prepare", ()), *document["deploy"].get("launch", ())]
     if commands:
         st.markdown("**How to start it, a line for each rank**")

@@ -61,12 +61,24 @@ WORD_NAMES = {
     "per_head": "Each head",
     "disaggregated": "Pools apart",
     "shared": "The same ones",
+    "saturated": "All at the start",
+    "poisson": "At random",
+    "constant": "Evenly",
+    "bursts": "In bursts",
+    "bounded": "Prefill pauses",
+    "unbounded": "It grows without bound",
+    "no_buffer": "There is none",
+    "arrival_order": "As they arrive",
+    "by_length": "Sorted by length",
+    "as_full": "A full one",
+    "by_size": "Its own size",
 }
 SHARED_PLACEMENT = "shared"
 WORD_HELP = {
     "plan": "Apart: pools with a buffer between (Eqs 12-22). Shared: the same clusters or cards "
     "prefill a batch and then decode it.",
     "precision": "Storage formats are converted on load; only the arithmetic changes the peak.",
+    "simulation": "Which requests arrive, and who waits when; it changes nothing on other pages.",
     "kernel": "What the paper's mechanisms are worth: switch one off and see the headline change.",
 }
 
@@ -83,7 +95,7 @@ def sidebar() -> None:
             _sliders("workload", WORKLOAD)
         with folded("Placement", "placement") as is_open:
             if is_open:
-                _words("plan.placement", "Prefill and decode run on", scenario)
+                word_control("plan.placement", "Prefill and decode run on", scenario)
         if scenario.plan.placement == SHARED_PLACEMENT:
             with st.expander("Plan: the same cards prefill and decode", expanded=True):
                 _sliders("plan", SHARED)
@@ -100,11 +112,11 @@ def sidebar() -> None:
         with folded("Precision", "precision") as is_open:
             if is_open:
                 for path, label in PRECISION_LABELS.items():
-                    _words(path, label, scenario)
+                    word_control(path, label, scenario)
         with folded("Mechanisms", "mechanisms") as is_open:
             if is_open:
                 for path, label in MECHANISM_LABELS[family].items():
-                    _words(path, label, scenario)
+                    word_control(path, label, scenario)
         with folded("Limits and measured times", "limits") as is_open:
             if is_open:
                 for path in LIMITS:
@@ -154,7 +166,8 @@ def _sliders(section: str, names: tuple[str, ...]) -> None:
         knob_slider(f"{section}.{name}")
 
 
-def _words(path: str, label: str, scenario: Scenario) -> None:
+def word_control(path: str, label: str, scenario: Scenario) -> None:
+    """Show the choice of a word of this session's scenario, on the sidebar or a page."""
     options = WORD_FIELDS[path]
     if path == "precision.compute":
         options = scenario.chip_document().compute_precisions

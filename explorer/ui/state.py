@@ -15,6 +15,7 @@ import streamlit as st
 from explorer.config.errors import InputError, Problem
 from explorer.config.files import scenario_from_json
 from explorer.config.links import (
+    DEFAULT_PRESET,
     OWN_DOCUMENT,
     link_query,
     open_pairs,
@@ -27,7 +28,6 @@ from explorer.serving.evaluate import Evaluation
 from explorer.serving.report import broken_constraints, violation_message
 from explorer.ui.text import plain
 
-DEFAULT_PRESET = "mt3000-llama2-13b"
 SCENARIO, PRESET, NOTICES, GENERATION = "scenario", "preset", "notices", "generation"
 MOST_NOTICES = 8
 

@@ -13,6 +13,7 @@ from explorer.config.scenario import Scenario, parse_scenario
 from explorer.config.units import human, significant
 from explorer.serving.levers import Lever, factor
 from explorer.serving.targets import PHASES, Phase, Solution, needed_terms, rate_of, solve
+from explorer.ui.folded import folded
 from explorer.ui.text import plain
 
 ASCEND = "ascend910a"
@@ -46,9 +47,13 @@ def section(scenario: Scenario, measured: Sequence[tuple[int, dict[str, float]]]
         f"{significant(present)} tokens/s.",
     )
     solution = solved(scenario, phase, float(target))
-    st.markdown(lead_sentence(solution))
+    plan = scenario.plan
+    stages = int(plan.pp_prefill if phase == "prefill" else plan.pp_decode)
+    st.markdown(lead_sentence(solution, stages))
     if solution.levers:
         st.table(_table(solution), hide_index=True)
+        if any(lever.limit for lever in solution.levers):
+            st.caption("In brackets: what on this machine keeps a number from going further.")
         _more(solution)
         _pairs(solution)
         if phase == "prefill" and scenario.chip_document().family == ASCEND:
@@ -75,16 +80,25 @@ def _solved(document: str, phase: Phase, target: float) -> Solution:
     return solve(parse_scenario(json.loads(document)), phase, target)
 
 
-def lead_sentence(solution: Solution) -> str:
-    """Return the answer: whether one number can do it, and which changes least."""
+def lead_sentence(solution: Solution, stages: int = 1) -> str:
+    """Return the answer: whether one number can do it, and which changes least.
+
+    With ``stages`` of a pipeline a pass or step ends as often as the slowest of them does.
+    """
     rate, target = significant(solution.rate), significant(solution.target)
     if solution.reached:
         return f"**{target} tokens/s** is reached already: this scenario delivers {rate}."
-    unit = "rows" if solution.phase == "prefill" else "requests"
+    unit, what = ("rows", "pass") if solution.phase == "prefill" else ("requests", "step")
+    goal = human(solution.wall_seconds, "s")
+    now = human(solution.rows / solution.rate, "s")
     wall = (
-        f"**{target} tokens/s** of {solution.phase} for {human(solution.rows, unit)} is a pass of "
-        f"{human(solution.wall_seconds, 's')}; now it takes "
-        f"{human(solution.rows / solution.rate, 's')} ({rate} tokens/s)."
+        f"**{target} tokens/s** of {solution.phase} for {human(solution.rows, unit)} is a {what} "
+        + (
+            f"of {goal}; now it takes {now} ({rate} tokens/s)."
+            if stages == 1
+            else f"every {goal}; now the slowest of {stages} stages ends one every {now} "
+            f"({rate} tokens/s)."
+        )
     )
     if not solution.alone:
         nearest = solution.not_alone[:1]
@@ -96,7 +110,7 @@ def lead_sentence(solution: Solution) -> str:
     first = solution.alone[0]
     others = len(solution.alone) - 1
     more = f" {others} more can do it alone." if others else ""
-    times = "" if first.times is None else f", a change of {significant(first.times)} times"
+    times = f", a change of {_factor(first.times)}" if _finite(first.times) else ""
     return (
         f"{wall} The least change is **{plain(first.label)}**: from {shown(first, first.now)} to "
         f"{shown(first, first.needed)}{times}.{more}"
@@ -133,6 +147,21 @@ def shown(lever: Lever, value: float | str | None) -> str:
     return human(float(value), lever.unit)
 
 
+def best_shown(lever: Lever) -> str:
+    """Return a lever's best value, and what keeps it from going further on this machine."""
+    value = shown(lever, lever.best)
+    return f"{value} ({lever.limit})" if lever.limit else value
+
+
+def _finite(times: float | None) -> bool:
+    """Return whether a change has a factor: from or to zero it has none."""
+    return times is not None and math.isfinite(times)
+
+
+def _factor(times: float | None) -> str:
+    return "–" if times is None else f"{significant(times)} times"
+
+
 def _table(solution: Solution) -> pd.DataFrame:
     return _rows(solution.levers[:MOST_LEVERS])
 
@@ -144,8 +173,8 @@ def _rows(levers: Sequence[Lever]) -> pd.DataFrame:
                 "number": plain(lever.label),
                 "now": shown(lever, lever.now),
                 "needed": "cannot" if lever.needed is None else shown(lever, lever.needed),
-                "times": "–" if lever.times is None else significant(lever.times),
-                "at its best": shown(lever, lever.best),
+                "times": significant(lever.times or 0.0) if _finite(lever.times) else "–",
+                "at its best": best_shown(lever),
                 "reaches": f"{significant(lever.best_rate)} tokens/s",
             }
             for lever in levers
@@ -156,8 +185,11 @@ def _rows(levers: Sequence[Lever]) -> pd.DataFrame:
 def _more(solution: Solution) -> None:
     rest = solution.levers[MOST_LEVERS:]
     if rest:
-        with st.expander(f"{len(rest)} more that cannot"):
-            st.table(_rows(rest), hide_index=True)
+        cannot = all(lever.needed is None for lever in rest)
+        title = f"{len(rest)} more{' that cannot' if cannot else ''}"
+        with folded(title, "levers") as is_open:
+            if is_open:
+                st.table(_rows(rest), hide_index=True)
 
 
 def _pairs(solution: Solution) -> None:
@@ -190,7 +222,7 @@ def _part(lever: Lever, value: float) -> str:
     times = factor(lever.now, value)
     return (
         f"{plain(lever.label)}: {shown(lever, lever.now)} → {shown(lever, value)} "
-        f"({'–' if times is None else significant(times)} times)"
+        f"({_factor(times)})"
     )
 
 
@@ -209,6 +241,7 @@ def findings(solution: Solution) -> tuple[str, ...]:
 FINDINGS = {
     "More slices": ("plan.slices",),
     "A cheaper collective": ("hardware.collective_fixed_seconds",),
+    "Fewer collectives": ("hardware.all_reduces_per_layer",),
     "A faster link": ("hardware.link_bandwidth_bytes_per_second",),
     "Faster projections": ("hardware.projection_seconds_per_row_layer",),
     "Less host issue": ("hardware.host_*",),
@@ -220,14 +253,20 @@ def _finding(name: str, lever: Lever, solution: Solution) -> str:
     gain = significant(100 * (lever.best_rate / solution.rate - 1))
     if lever.needed is None:
         return (
-            f"**{name}** cannot reach it alone: at its best ({shown(lever, lever.best)}) the pass "
+            f"**{name}** cannot reach it alone: at its best ({_inner(lever)}) the pass "
             f"does {significant(lever.best_rate)} tokens/s, {gain} % more than now."
         )
-    times = "" if lever.times is None else f", {significant(lever.times)} times"
+    times = f", {_factor(lever.times)}" if _finite(lever.times) else ""
     return (
         f"**{name}** can: {plain(lever.label)} from {shown(lever, lever.now)} to "
         f"{shown(lever, lever.needed)}{times}."
     )
+
+
+def _inner(lever: Lever) -> str:
+    """Return a lever's best value for inside brackets."""
+    value = shown(lever, lever.best)
+    return f"{value}, {lever.limit}" if lever.limit else value
 
 
 def show_findings(solution: Solution) -> None:

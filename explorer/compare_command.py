@@ -1,0 +1,100 @@
+"""Command ``compare``: scenarios side by side as text, JSON or CSV."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from explorer.config.errors import InputError, refuse
+from explorer.config.files import scenario_from
+from explorer.config.links import DEFAULT_PRESET, open_link
+from explorer.config.scenario import Scenario
+from explorer.config.units import human, significant
+from explorer.serving.comparison import (
+    Candidate,
+    Comparison,
+    compare,
+    comparison_csv,
+    comparison_document,
+)
+
+LABEL_WIDTH = 32
+WIDTH = 24
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument(
+        "sources",
+        nargs="+",
+        metavar="ID|FILE|LINK",
+        help="two to four presets, files or share links; ratios refer to the first",
+    )
+    parser.add_argument("--csv", metavar="FILE", help="also write the table to this file")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    """Return the document and the text of a comparison.
+
+    Raises:
+        InputError: for a source that cannot be read, too many or too few, or a file that cannot
+            be written.
+    """
+    comparison = compare(
+        [
+            Candidate(f"{number}: {scenario.name}", scenario)
+            for number, scenario in enumerate(map(_scenario, options.sources), 1)
+        ]
+    )
+    if options.csv is not None:
+        _write(options.csv, comparison_csv(comparison))
+    return dict(comparison_document(comparison)), comparison_text(comparison)
+
+
+def _scenario(source: str) -> Scenario:
+    if "preset=" not in source and "?" not in source:
+        return scenario_from(source)
+    opened = open_link(source, DEFAULT_PRESET)
+    if opened.problems:
+        raise InputError(opened.problems)
+    return opened.scenario
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a usable path"
+        raise refuse("--csv", path, f"cannot be written: {reason}") from None
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """Return a comparison as a table in text."""
+    names = [candidate.name for candidate in comparison.candidates]
+    lines = [_row("", names)]
+    for row in comparison.figures:
+        texts = [
+            human(value, row.unit)
+            + (f" ({significant(ratio)}x)" if ratio is not None and number else "")
+            for number, (value, ratio) in enumerate(zip(row.values, row.ratios, strict=True))
+        ]
+        lines.append(_row(row.label, texts))
+    lines.append(_row("Limited by", comparison.bottlenecks))
+    lines += [
+        f"{name} does not fit: {misfit}"
+        for name, misfit in zip(names, comparison.misfits, strict=True)
+        if misfit
+    ]
+    lines += ["", "inputs that differ:"] if comparison.inputs else ["", "the inputs are the same"]
+    shown = [row for row in comparison.inputs if row.everywhere]
+    lines += [_row(row.path, row.values) for row in shown]
+    if len(shown) < len(comparison.inputs):
+        count = len(comparison.inputs) - len(shown)
+        lines.append(f"and {count} numbers that only one kind of chip has (--json lists them)")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _row(label: str, cells: list[str] | tuple[str, ...]) -> str:
+    return label.ljust(LABEL_WIDTH) + " ".join(cell[:WIDTH].ljust(WIDTH) for cell in cells)

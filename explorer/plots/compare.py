@@ -1,0 +1,206 @@
+"""Several scenarios in one picture: rooflines over each other, budgets and times side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import plotly.graph_objects as go
+
+from explorer.config.units import human, significant
+from explorer.costs.terms import Bound, Stage
+from explorer.plots.memory import PARTS, Bar, memory_bars
+from explorer.plots.roofline import Roofline, roofline_data
+from explorer.plots.style import (
+    BLUE,
+    COLOUR_OF_BOUND,
+    GREEN,
+    NAME_OF_BOUND,
+    ORANGE,
+    PINK,
+    base_figure,
+    words,
+)
+from explorer.serving.comparison import Candidate
+
+COLOURS = (BLUE, ORANGE, GREEN, PINK)
+DASHES = ("solid", "dash", "dot", "dashdot")
+SYMBOLS = ("circle", "square", "triangle-up", "star")
+OPEN = {"prefill": "", "decode": "-open"}
+LONGEST_NAME = 28
+
+
+class BudgetBar(NamedTuple):
+    """One capacity of one scenario."""
+
+    scenario: str
+    bar: Bar
+
+
+class TimeBar(NamedTuple):
+    """Seconds of one pool's batch in one scenario, by what binds them."""
+
+    scenario: str
+    pool: str
+    seconds: dict[Bound, float]
+
+    @property
+    def total_seconds(self) -> float:
+        """All of them."""
+        return sum(self.seconds.values())
+
+
+def short(name: str) -> str:
+    """Return a name that fits beside a bar."""
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+
+
+def budget_bars(candidates: Sequence[Candidate]) -> tuple[BudgetBar, ...]:
+    """Return the memory budgets of every scenario, the same part of each beside the other."""
+    bars = [
+        BudgetBar(short(candidate.name), bar)
+        for candidate in candidates
+        for bar in memory_bars(candidate.evaluation, None)
+    ]
+    order = list(dict.fromkeys(_place(bar.bar) for bar in bars))
+    return tuple(sorted(bars, key=lambda bar: order.index(_place(bar.bar))))
+
+
+def _place(bar: Bar) -> str:
+    return bar.name.partition(" ")[0].rstrip(",")
+
+
+def budget_figure(bars: Sequence[BudgetBar]) -> go.Figure:
+    """Draw every budget as a share of its capacity; past 100 % it does not fit."""
+    figure = base_figure(100 + 34 * len(bars), "compare_memory")
+    labels = [f"{bar.bar.name} · {bar.scenario}" for bar in bars]
+    for part, colour in PARTS:
+        sizes = [bar.bar.parts.get(part, 0.0) for bar in bars]
+        if not any(sizes):
+            continue
+        figure.add_bar(
+            y=labels,
+            x=[_share(size, bar.bar) for size, bar in zip(sizes, bars, strict=True)],
+            orientation="h",
+            name=part,
+            marker={"color": colour},
+            customdata=[
+                f"{label}: {part} takes {human(size, 'B')} of {human(bar.bar.limit_bytes, 'B')}"
+                for label, size, bar in zip(labels, sizes, bars, strict=True)
+            ],
+            hovertemplate="%{customdata}<extra></extra>",
+        )
+    figure.update_layout(
+        barmode="stack",
+        xaxis={"title": "share of capacity", "ticksuffix": " %", "rangemode": "tozero"},
+        yaxis={"autorange": "reversed"},
+    )
+    figure.add_vline(x=100, line={"dash": "dash", "color": "#8C8C8C"})
+    return figure
+
+
+def _share(size: float, bar: Bar) -> float:
+    return 100 * size / bar.limit_bytes if bar.limit_bytes else 0.0
+
+
+def time_bars(candidates: Sequence[Candidate]) -> tuple[TimeBar, ...]:
+    """Return what binds the time of a batch in each pool; plans that do not fit have none."""
+    bars = []
+    for pool in ("prefill", "decode"):
+        for candidate in candidates:
+            evaluation = candidate.evaluation
+            if not evaluation.feasible:
+                continue
+            terms = evaluation.prefill_terms() if pool == "prefill" else evaluation.decode_terms()
+            seconds = Stage(terms).seconds_by_bound()
+            found = {bound: float(value) for bound, value in seconds.items() if float(value) > 0}
+            bars.append(TimeBar(short(candidate.name), pool, found))
+    return tuple(bars)
+
+
+def time_figure(bars: Sequence[TimeBar]) -> go.Figure:
+    """Draw the time of a batch in each pool of each scenario, coloured by what binds it."""
+    figure = base_figure(100 + 38 * len(bars), "compare_times")
+    labels = [f"{bar.pool} · {bar.scenario}" for bar in bars]
+    for bound in dict.fromkeys(bound for bar in bars for bound in bar.seconds):
+        seconds = [bar.seconds.get(bound, 0.0) for bar in bars]
+        figure.add_bar(
+            y=labels,
+            x=seconds,
+            orientation="h",
+            name=NAME_OF_BOUND[bound],
+            marker={"color": COLOUR_OF_BOUND[bound], "line": {"width": 1, "color": "white"}},
+            customdata=[
+                f"{label}: {human(value, 's')} of {human(bar.total_seconds, 's')} a batch, "
+                f"{significant(100 * value / bar.total_seconds)} %, bound by "
+                f"{NAME_OF_BOUND[bound]}"
+                for label, value, bar in zip(labels, seconds, bars, strict=True)
+            ],
+            hovertemplate="%{customdata}<extra></extra>",
+        )
+    figure.update_layout(
+        barmode="stack",
+        xaxis={"title": "time of one batch [s]", "rangemode": "tozero"},
+        yaxis={"autorange": "reversed"},
+    )
+    return figure
+
+
+def rooflines(candidates: Sequence[Candidate]) -> tuple[tuple[str, Roofline], ...]:
+    """Return the roofline of every scenario that fits."""
+    return tuple(
+        (short(candidate.name), roofline_data(candidate.evaluation, None))
+        for candidate in candidates
+        if candidate.evaluation.feasible
+    )
+
+
+def rooflines_figure(named: Sequence[tuple[str, Roofline]]) -> go.Figure:
+    """Draw rooflines over each other: a colour, dash and mark a scenario, decode marks open."""
+    figure = base_figure(460, "compare_roofline")
+    styles = zip(named, COLOURS, DASHES, SYMBOLS, strict=False)
+    for (name, data), colour, dash, symbol in styles:
+        for number, roof in enumerate(data.roofs):
+            figure.add_scatter(
+                x=roof.intensities,
+                y=roof.macs_per_second,
+                mode="lines",
+                name=name,
+                legendgroup=name,
+                showlegend=number == 0,
+                line={"color": colour, "dash": dash, "width": 2},
+                hovertemplate=(
+                    f"{name}, {roof.name}: at most {human(roof.macs_per_second[-1], 'MAC/s')}, "
+                    f"from {significant(roof.threshold)} MAC/B on<extra></extra>"
+                ),
+            )
+        figure.add_scatter(
+            x=[point.intensity for point in data.points],
+            y=[point.macs_per_second for point in data.points],
+            mode="markers",
+            name=name,
+            legendgroup=name,
+            showlegend=False,
+            marker={
+                "symbol": [symbol + OPEN[point.pool] for point in data.points],
+                "size": 10,
+                "color": colour,
+            },
+            customdata=[
+                f"{name}, {point.pool} {words(point.name)}: "
+                f"{human(point.macs_per_second, 'MAC/s')} at "
+                f"{significant(point.intensity)} MAC/B, bound by {NAME_OF_BOUND[point.bound]}"
+                for point in data.points
+            ],
+            hovertemplate="%{customdata}<extra></extra>",
+        )
+    figure.update_layout(
+        xaxis={"type": "log", "title": "intensity [MAC/B]", "dtick": 1},
+        yaxis={
+            "type": "log",
+            "title": "rate [MAC/s] (1 MAC = 2 FLOP)",
+            "exponentformat": "SI",
+            "dtick": 1,
+        },
+    )
+    return figure

@@ -1,0 +1,97 @@
+"""Times of micro-batches by size and length, all from ``evaluate``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from explorer.config.scenario import Scenario
+from explorer.costs.arrays import Codes
+from explorer.serving.evaluate import Evaluation, evaluate
+
+CHUNK_LENGTHS = 512
+"""Neighbouring lengths priced in one broadcast call; a trace rarely asks for one alone."""
+
+
+class ServiceTimes:
+    """Stage times of one scenario's plan for micro-batches of any size and length.
+
+    A micro-batch is padded to its longest request. Lengths are priced when first asked for, a
+    chunk of neighbours at once, so memory grows with the range of lengths and not with requests.
+    Where a person typed measured times they hold for every length and size.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        """Prepare tables; nothing is priced yet."""
+        self._scenario = scenario
+        self._full_prefill = int(scenario.plan.micro_batch_prefill)
+        self._full_decode = int(scenario.plan.micro_batch_decode)
+        self._by_size = scenario.simulation.unfilled == "by_size"
+        self._prefill: dict[tuple[int, int], list[tuple[float, float]]] = {}
+        self._decode: dict[tuple[int, int], list[float]] = {}
+        own = evaluate(scenario)
+        measured = scenario.measured
+        self._own_prefill = measured.prefill_seconds is not None
+        self._own_decode = measured.decode_seconds is not None
+        self._stage = float(own.prefill_stage.seconds), float(own.kv_transfer_tail_seconds)
+        self._step = float(own.decode_stage.seconds)
+
+    def prefill(self, requests: int, prompt_tokens: int) -> tuple[float, float]:
+        """Return the stage time and the exposed cache transfer of a prefill micro-batch [s, s].
+
+        Args:
+            requests: requests in it, which only count with ``unfilled`` ``by_size``.
+            prompt_tokens: its longest prompt.
+        """
+        if self._own_prefill:
+            return self._stage
+        size = requests if self._by_size else self._full_prefill
+        chunk, place = divmod(prompt_tokens - 1, CHUNK_LENGTHS)
+        table = self._prefill.get((size, chunk))
+        if table is None:
+            table = self._prefill[size, chunk] = self._priced_prefill(size, chunk)
+        return table[place]
+
+    def decode(self, requests: int, prompt_tokens: int, output_tokens: int) -> float:
+        """Return the stage time of one decode step at mean context [s].
+
+        Args:
+            requests: requests in it, which only count with ``unfilled`` ``by_size``.
+            prompt_tokens: its longest prompt.
+            output_tokens: its longest output, at least 2.
+        """
+        if self._own_decode:
+            return self._step
+        size = requests if self._by_size else self._full_decode
+        # Time depends on prompt + N / 2 alone, whose double is whole.
+        chunk, place = divmod(2 * prompt_tokens + output_tokens, CHUNK_LENGTHS)
+        table = self._decode.get((size, chunk))
+        if table is None:
+            table = self._decode[size, chunk] = self._priced_decode(size, chunk)
+        return table[place]
+
+    def _priced_prefill(self, size: int, chunk: int) -> list[tuple[float, float]]:
+        prompts = chunk * CHUNK_LENGTHS + np.arange(1, CHUNK_LENGTHS + 1)
+        result = self._evaluated("prefill", size, prompts, np.asarray(2))
+        stage = np.broadcast_to(result.prefill_stage.seconds, prompts.shape)
+        tail = np.broadcast_to(result.kv_transfer_tail_seconds, prompts.shape)
+        return list(zip(stage.tolist(), tail.tolist(), strict=True))
+
+    def _priced_decode(self, size: int, chunk: int) -> list[float]:
+        doubled = chunk * CHUNK_LENGTHS + np.arange(CHUNK_LENGTHS)
+        outputs = 2 + doubled % 2
+        prompts = np.maximum((doubled - outputs) // 2, 1)
+        result = self._evaluated("decode", size, prompts, outputs)
+        steps: list[float] = np.broadcast_to(result.decode_stage.seconds, prompts.shape).tolist()
+        return steps
+
+    def _evaluated(self, pool: str, size: int, prompts: Codes, outputs: Codes) -> Evaluation:
+        # Unchecked: chunks reach beyond the lengths asked for, and beyond a knob's range.
+        return evaluate(
+            self._scenario.unchecked(
+                {
+                    "workload.prompt_tokens": prompts,
+                    "workload.output_tokens": outputs,
+                    f"plan.micro_batch_{pool}": size,
+                }
+            )
+        )

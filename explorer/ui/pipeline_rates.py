@@ -1,0 +1,115 @@
+"""How much a plan carries: the largest rate that holds, and the least clusters for a rate."""
+
+from __future__ import annotations
+
+import json
+
+import streamlit as st
+
+from explorer.config.errors import InputError
+from explorer.config.scenario import Scenario, parse_scenario
+from explorer.config.units import human, significant
+from explorer.serving.capacity import (
+    RATE_PATH,
+    LargestRate,
+    LeastClusters,
+    largest_rate,
+    least_clusters,
+)
+from explorer.serving.evaluate import evaluate
+from explorer.serving.simulation_plan import SimulationPlan
+from explorer.ui import state
+from explorer.ui.folded import folded
+from explorer.ui.text import plain
+
+LARGEST, LEAST = "largest_rate_for", "least_clusters_for"
+"""Which scenario each search was asked for: an answer belongs to that one only."""
+
+
+def rates_section(scenario: Scenario) -> None:
+    """Show both searches, when the part is open; each runs when it is asked for."""
+    with folded("What rate does it carry, and with how few clusters?", "rates") as is_open:
+        if not is_open:
+            return
+        if scenario.simulation.arrivals == "saturated":
+            st.markdown("Arrivals that all wait at the start have no rate; choose another kind.")
+            return
+        text = json.dumps(scenario.to_json())
+        st.caption(
+            "Memory, queue and limits must hold. Limits on the first and on each further token are "
+            "above; without any, only the queue and the memory count."
+        )
+        with st.container(horizontal=True):
+            st.button("Find the largest rate", key="find_rate", on_click=_ask, args=(LARGEST,))
+            st.button(
+                "Find the least clusters for this rate",
+                key="find_clusters",
+                on_click=_ask,
+                args=(LEAST,),
+            )
+        try:
+            if st.session_state.get(LARGEST) == text:
+                _largest(_largest_rate(text))
+            if st.session_state.get(LEAST) == text:
+                _least(_least_clusters(text))
+        except InputError as error:
+            st.error(plain(str(error)))
+
+
+def _ask(name: str) -> None:
+    st.session_state[name] = json.dumps(state.scenario().to_json())
+
+
+@st.cache_data(max_entries=16, show_spinner="Looking for the largest rate that holds")
+def _largest_rate(text: str) -> LargestRate:
+    return largest_rate(parse_scenario(json.loads(text)))
+
+
+@st.cache_data(max_entries=16, show_spinner="Looking for the least clusters")
+def _least_clusters(text: str) -> LeastClusters:
+    scenario = parse_scenario(json.loads(text))
+    rate = SimulationPlan(scenario, evaluate(scenario), None).rate
+    return least_clusters(scenario, rate)
+
+
+def _largest(found: LargestRate) -> None:
+    capacity = human(found.capacity_requests_per_second, "requests/s")
+    rate = found.rate_requests_per_second
+    if rate is None:
+        st.markdown(
+            f"**No rate holds**, from the steady state's {capacity} down to "
+            f"{human(found.fails_requests_per_second, 'requests/s')}: the limits are out of reach."
+        )
+        return
+    share = significant(100 * rate / found.capacity_requests_per_second)
+    above = (
+        f"; at {human(found.fails_requests_per_second, 'requests/s')} it does not hold"
+        if found.fails_requests_per_second is not None
+        else ""
+    )
+    st.markdown(
+        f"The largest rate that holds is **{human(rate, 'requests/s')}**, {share} % of the steady "
+        f"state's {capacity}{above}. ({len(found.probes)} runs.)"
+    )
+    st.button("Set this rate", key="set_rate", on_click=state.apply, args=({RATE_PATH: rate},))
+
+
+def _least(found: LeastClusters) -> None:
+    rate = human(found.rate_requests_per_second, "requests/s")
+    best = found.best
+    if best is None or found.scenario is None:
+        st.markdown(f"**No number of pools was found that holds at {rate}.**")
+        return
+    unit = found.scenario.chip_document().unit_name
+    st.markdown(
+        f"At {rate} **{human(float(best.clusters or 0), f'{unit}s')}** are the least that hold: "
+        f"{human(float(best.pools or 0), 'pools')} of {best.clusters_per_pool}, with "
+        f"{human(float(best.dp_prefill), 'prefill pipelines')} each. The steady state alone would "
+        f"need {human(float(best.least_pools), 'pools')}. ({len(found.probes)} runs.)"
+    )
+    st.button(
+        "Put this on the sliders",
+        key="set_clusters",
+        on_click=state.replace,
+        args=(found.scenario,),
+    )

@@ -1,0 +1,219 @@
+"""Time from releasing a slider to all visible plots updated, against a page without a model.
+
+Usage: .venv/bin/python -m tests.benchmarks.redraw [--steps N] [--page NAME]...
+
+For each page, steps of the app and of a bare Streamlit page that draws the very same figures
+take turns in one headless Chromium, so that noise of the machine meets both. Printed are p50 and
+p95 of both, their ratio, when the headline figures changed, and where the time of a step goes:
+server CPU (told apart into the model, making figures, and Streamlit's widgets and messages) and
+the browser's own work. Starting a page is timed cold (a new server) and warm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.sync_api import CDPSession, Page, sync_playwright
+
+from tests.benchmarks.steps import ROUTES, Route, ServerStep, recorded_figures, server_steps
+from tests.browser import (
+    App,
+    chromium_path,
+    launch_chromium,
+    new_context,
+    open_page,
+    running_app,
+    settle,
+    slider,
+)
+
+FLOOR_APP = Path(__file__).parent / "floor_app.py"
+FLOOR_LABEL = "Position"
+QUIET_MS = 350
+"""A step is over when neither the script nor a plot has moved for so long."""
+
+WATCH = """() => {
+    window.__step = {start: 0, plots: 0, headline: 0};
+    addEventListener('keydown', () => {
+        window.__step = {start: performance.now(), plots: 0, headline: 0};
+    }, true);
+    new MutationObserver(records => {
+        const now = performance.now();
+        for (const record of records) {
+            const target = record.target.nodeType === 1
+                ? record.target : record.target.parentElement;
+            if (target?.closest('[data-testid="stPlotlyChart"]')) window.__step.plots = now;
+            if (target?.closest('[data-testid="stMetric"]')) window.__step.headline ||= now;
+        }
+    }).observe(document.body,
+        {childList: true, subtree: true, attributes: true, characterData: true});
+}"""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step as the browser saw it [ms]; NaN where nothing of the kind changed."""
+
+    plots: float
+    headline: float
+    browser: float
+
+
+def watched(page: Page, url: str, label: str) -> None:
+    """Open a page and focus its slider."""
+    open_page(page, url)
+    page.evaluate(WATCH)
+    slider(page, label).focus()
+
+
+def step(page: Page, session: CDPSession, label: str, key: str) -> Step:
+    """Press a key on the slider and wait until all is drawn."""
+    before = _task_seconds(session)
+    slider(page, label).press(key)
+    settle(page, QUIET_MS)
+    page.wait_for_function(
+        "quiet => performance.now() - Math.max(window.__step.plots, window.__step.start) > quiet",
+        arg=QUIET_MS,
+    )
+    seen = page.evaluate("() => window.__step")
+    since = {
+        name: seen[name] - seen["start"] if seen[name] else float("nan")
+        for name in ("plots", "headline")
+    }
+    return Step(**since, browser=1000 * (_task_seconds(session) - before))
+
+
+def _task_seconds(session: CDPSession) -> float:
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return float(next(item["value"] for item in metrics if item["name"] == "TaskDuration"))
+
+
+def percentile(values: list[float], part: float) -> float:
+    """Return a percentile of those values that are numbers; NaN without any."""
+    numbers = sorted(value for value in values if not math.isnan(value))
+    return numbers[min(int(part * len(numbers)), len(numbers) - 1)] if numbers else float("nan")
+
+
+def both(app: App, floor: App, route: Route, steps: int) -> tuple[list[Step], list[Step]]:
+    """Return steps of a page and of its floor, taken in turns in one browser."""
+    executable = chromium_path()
+    if executable is None:
+        raise SystemExit("no Chromium is installed: 'bash tests/run' installs it")
+    mine: list[Step] = []
+    bare: list[Step] = []
+    with sync_playwright() as playwright:
+        browser = launch_chromium(playwright, executable)
+        context = new_context(browser)
+        targets = []
+        for url, label, results in (
+            (f"{app.url}{route.url}", route.label, mine),
+            (f"{floor.url}/?page={route.name}", FLOOR_LABEL, bare),
+        ):
+            page = context.new_page()
+            watched(page, url, label)
+            session = context.new_cdp_session(page)
+            session.send("Performance.enable")
+            targets.append((page, session, label, results))
+        for number in range(steps + 1):
+            # There and back: the same two states all the time, the same figures on both pages.
+            key = "ArrowLeft" if number % 2 else "ArrowRight"
+            for page, session, label, results in targets:
+                page.bring_to_front()
+                taken = step(page, session, label, key)
+                if number:
+                    results.append(taken)
+        browser.close()
+    return mine, bare
+
+
+def start_times(route: Route, folder: Path) -> tuple[float, float]:
+    """Return milliseconds to open a page with its charts: on a new server, and again."""
+    executable = chromium_path()
+    if executable is None:
+        raise SystemExit("no Chromium is installed: 'bash tests/run' installs it")
+    times = []
+    with (
+        running_app(folder / f"start-{route.name}.log") as app,
+        sync_playwright() as playwright,
+    ):
+        browser = launch_chromium(playwright, executable)
+        for _ in range(2):
+            page = new_context(browser).new_page()
+            started = time.perf_counter()
+            open_page(page, f"{app.url}{route.url}")
+            times.append(1000 * (time.perf_counter() - started))
+            page.close()
+        browser.close()
+    return times[0], times[1]
+
+
+def report(route: Route, mine: list[Step], bare: list[Step], server: list[ServerStep]) -> str:
+    """Return one line of the table."""
+    plots = [[taken.plots for taken in steps] for steps in (mine, bare)]
+    p50, p95 = percentile(plots[0], 0.5), percentile(plots[0], 0.95)
+    floor50, floor95 = percentile(plots[1], 0.5), percentile(plots[1], 0.95)
+    headline = percentile([taken.headline for taken in mine], 0.5)
+    browser = [statistics.median(taken.browser for taken in steps) for steps in (mine, bare)]
+    parts = [
+        statistics.median(1000 * getattr(taken, name) for taken in server)
+        for name in ("total", "model", "figures", "streamlit")
+    ]
+    numbers = (p50, p95, floor50, floor95, headline, *browser, *parts)
+    cells = " ".join(f"{number:9.0f}" for number in numbers)
+    return f"{route.name:<12} {p50 / floor50:6.2f} {cells}"
+
+
+HEADER = (
+    f"{'page':<12} {'ratio':>6} "
+    + " ".join(
+        f"{title:>9}"
+        for title in (
+            "p50", "p95", "floor50", "floor95", "headline", "browser", "fl.brow",
+            "server", "model", "figures", "streamlit",
+        )
+    )
+)  # fmt: skip
+
+
+def main() -> int:
+    """Run the benchmark and print its table; all times in milliseconds."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--steps", type=int, default=20, help="steps a page (default 20)")
+    parser.add_argument("--page", action="append", help="only these pages")
+    parser.add_argument("--no-start", action="store_true", help="leave out starting a page")
+    options = parser.parse_args()
+    routes = [route for route in ROUTES if not options.page or route.name in options.page]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for route in routes:
+            figures = json.dumps(recorded_figures(route))
+            (folder / f"{route.name}.json").write_text(figures, encoding="utf-8")
+        os.environ["FLOOR_FIGURES"] = str(folder)
+        with (
+            running_app(folder / "app.log") as app,
+            running_app(folder / "floor.log", FLOOR_APP) as floor,
+        ):
+            print("milliseconds from the key to the last change of a plot; ratio of the p50s")
+            print(HEADER)
+            for route in routes:
+                mine, bare = both(app, floor, route, options.steps)
+                print(report(route, mine, bare, server_steps(route, options.steps)), flush=True)
+        if not options.no_start:
+            print("\nmilliseconds to open a page with its charts: new server, then again")
+            for route in routes:
+                cold, warm = start_times(route, folder)
+                print(f"{route.name:<12} {cold:9.0f} {warm:9.0f}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""One step of a slider on each page, run without a browser: its figures, and its server CPU."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import pkgutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.local_script_runner import LocalScriptRunner
+
+import explorer.ui
+from tests.browser import ROOT
+
+MT3000, ASCEND = "mt3000-llama2-13b@1", "ascend910a-qwen3.8-27b@1"
+MT3000_SLIDER = ("hardware.ddr_bandwidth_bytes_per_second", "Memory bandwidth a cluster")
+ASCEND_SLIDER = ("workload.prompt_tokens", "Prompt length")
+TIMEOUT_S = 120
+
+
+@dataclass(frozen=True)
+class Route:
+    """A page with charts, a preset to open it on, and the slider to move."""
+
+    name: str
+    path: str
+    preset: str
+    knob: str
+    label: str
+
+    @property
+    def url(self) -> str:
+        """Path and query."""
+        return f"{self.path}?preset={self.preset}"
+
+
+ROUTES = (
+    Route("overview", "/", MT3000, *MT3000_SLIDER),
+    Route("overview-910a", "/", ASCEND, *ASCEND_SLIDER),
+    Route("inside", "/inside", MT3000, *MT3000_SLIDER),
+    Route("slices", "/slices", ASCEND, *ASCEND_SLIDER),
+    Route("attribution", "/attribution", ASCEND, *ASCEND_SLIDER),
+    Route("fidelity", "/fidelity", MT3000, *MT3000_SLIDER),
+)
+
+
+@dataclass
+class ServerStep:
+    """CPU of one rerun of the script [s], and of what it is made of."""
+
+    total: float = 0.0
+    model: float = 0.0
+    figures: float = 0.0
+    inside: bool = False
+
+    @property
+    def streamlit(self) -> float:
+        """Widgets, messages and the pages' own code."""
+        return self.total - self.model - self.figures
+
+
+def opened(route: Route) -> AppTest:
+    """Open a page as a browser would."""
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=TIMEOUT_S)
+    app.query_params["preset"] = route.preset
+    app.run()
+    pathname = route.path.strip("/")
+    app._page_hash = next(
+        page["page_script_hash"]
+        for page in app._registered_pages.values()
+        if page["url_pathname"] == pathname
+    )
+    return app.run()
+
+
+def move(app: AppTest, route: Route, forward: bool) -> None:
+    """Move the slider one option."""
+    control = app.select_slider(key=f"knob:{route.knob}")
+    options = list(control.options)
+    shown = control.format_func(control.value)
+    control.set_value(options[options.index(shown) + (1 if forward else -1)]).run()
+
+
+def recorded_figures(route: Route) -> list[list[dict[str, Any]]]:
+    """Return the figures of a page before and after a step."""
+    app = opened(route)
+    positions = []
+    for forward in (True, False):
+        positions.append([json.loads(chart.proto.spec) for chart in app.get("plotly_chart")])
+        move(app, route, forward)
+    return positions
+
+
+def server_steps(route: Route, steps: int) -> list[ServerStep]:
+    """Return the CPU of steps there and back, the first one left out."""
+    app = opened(route)
+    taken = []
+    for number in range(steps + 1):
+        with measured() as current:
+            move(app, route, number % 2 == 0)
+        taken.append(current)
+    return taken[1:]
+
+
+@contextmanager
+def measured() -> Iterator[ServerStep]:
+    """Time the script that runs inside the block, by the CPU of its thread.
+
+    What a page calls of ``explorer.plots`` counts as figures, of the rooms below as the model.
+    """
+    current = ServerStep()
+    run = LocalScriptRunner._run_script_thread
+
+    def timed_run(runner: LocalScriptRunner) -> None:
+        started = time.thread_time()
+        run(runner)
+        current.total += time.thread_time() - started
+
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(LocalScriptRunner, "_run_script_thread", timed_run))
+        for module in _modules_of(explorer.ui):
+            for name, value in list(vars(module).items()):
+                part = _part_of(value)
+                if part:
+                    replacement = _timed(value, current, part)
+                    stack.enter_context(mock.patch.object(module, name, replacement))
+        yield current
+
+
+def _part_of(value: Any) -> str:
+    if not inspect.isfunction(value):
+        return ""
+    room = value.__module__.removeprefix("explorer.").partition(".")[0]
+    if room == "plots":
+        return "figures"
+    return "model" if room in ("serving", "search", "fidelity", "chips", "costs") else ""
+
+
+def _timed(function: Callable[..., Any], current: ServerStep, part: str) -> Callable[..., Any]:
+    def wrapper(*arguments: Any, **named: Any) -> Any:
+        if current.inside:
+            return function(*arguments, **named)
+        current.inside = True
+        started = time.thread_time()
+        try:
+            return function(*arguments, **named)
+        finally:
+            setattr(current, part, getattr(current, part) + time.thread_time() - started)
+            current.inside = False
+
+    return wrapper
+
+
+def _modules_of(package: ModuleType) -> list[ModuleType]:
+    return [
+        importlib.import_module(f"{package.__name__}.{module.name}")
+        for module in pkgutil.iter_modules(package.__path__)
+    ]

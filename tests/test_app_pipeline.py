@@ -1,0 +1,165 @@
+"""The Pipeline page, driven without a browser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.cli import main
+from explorer.config.links import preset_scenario
+from explorer.config.presets import scenario_presets
+from explorer.config.units import human
+from explorer.serving.simulation import simulate
+from explorer.serving.trace import parse_trace
+from tests.test_app_pages import APP, metrics, unfold
+
+MT3000, ASCEND = "mt3000-llama2-13b@1", "ascend910a-qwen3.8-27b@1"
+TRACE = b"arrival_seconds,prompt_tokens,output_tokens\n0,100,20\n1.5,400,100\n2,30,1\n9,512,128\n"
+
+
+def opened(preset: str = MT3000, **parameters: str) -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=120)
+    app.query_params["preset"] = preset
+    for key, value in parameters.items():
+        app.query_params[key.replace("__", ".")] = value
+    app.run()
+    app._page_hash = next(
+        page["page_script_hash"]
+        for page in app._registered_pages.values()
+        if page["url_pathname"] == "pipeline"
+    )
+    return app.run()
+
+
+def said(app: AppTest) -> str:
+    return "\n".join(element.value for element in (*app.markdown, *app.caption, *app.text))
+
+
+def with_trace(app: AppTest, content: bytes) -> AppTest:
+    unfold(app, "trace")
+    app.file_uploader(key="trace_upload").set_value(("requests.csv", content, "text/csv"))
+    return app.run()
+
+
+@pytest.mark.parametrize(
+    "preset", [f"{preset.id}@{preset.version}" for preset in scenario_presets()]
+)
+def test_the_page_opens_on_every_preset_with_an_answer(preset: str) -> None:
+    app = opened(preset)
+    assert not app.exception
+    assert app.markdown[0].value.startswith("**The plan holds at ")
+    assert len(app.get("plotly_chart")) == 3
+
+
+def test_page_and_command_give_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    app = opened(simulation__rate_requests_per_second="7.5", simulation__requests="3000")
+    preset = MT3000.partition("@")[0]
+    assert main(["simulate", preset, "--rate", "7.5", "--requests", "3000", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    shown = metrics(app)
+    assert shown["Throughput"] == human(document["throughput_tokens_per_second"], "tokens/s")
+    for name, part in (("median", "p50"), ("99 in 100", "p99")):
+        assert shown[f"First token, {name}"] == human(document["ttft_seconds"][part], "s")
+        assert shown[f"Each token, {name}"] == human(document["tpot_seconds"][part], "s")
+    assert shown["Buffer at its fullest"] == human(document["buffer"]["peak_bytes"], "B")
+
+
+def test_what_runs_out_of_memory_has_no_speed_and_says_when() -> None:
+    app = opened(simulation__arrivals="saturated", simulation__policy="unbounded")
+    scenario = preset_scenario(MT3000).replacing(
+        {"simulation.arrivals": "saturated", "simulation.policy": "unbounded"}
+    )
+    buffer = simulate(scenario).buffer
+    assert buffer is not None
+    assert human(buffer.out_of_memory_seconds, "s") in app.markdown[0].value
+    assert set(metrics(app)) == {"Buffer at its fullest"}
+
+
+def test_the_policies_are_compared_on_the_same_arrivals() -> None:
+    app = unfold(opened(simulation__arrivals="saturated"), "policies")
+    assert not app.exception
+    table = app.table[-1].value.set_index("policy")
+    assert list(table["out of memory"].str.startswith("after")) == [False, True, False]
+    assert table["throughput"].iloc[1] == "–"
+    assert "There is none" not in said(opened(ASCEND))
+
+
+def test_a_trace_takes_the_place_of_made_up_arrivals() -> None:
+    app = with_trace(opened(), TRACE)
+    assert not app.exception
+    expected = simulate(preset_scenario(MT3000), parse_trace(TRACE, "requests.csv"))
+    assert metrics(app)["First token, median"] == human(expected.ttft.p50, "s")
+    assert "4 requests over 9.00 s" in said(app)
+    app.button(key="forget_trace").click().run()
+    assert metrics(app)["First token, median"] != human(expected.ttft.p50, "s")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"a,b\n1,2\n", "requests.csv line 1"),
+        (TRACE + b"8,10,10\n", "line 6 arrival_seconds"),
+        (TRACE + b"10,ten,10\n", "line 6 prompt_tokens"),
+        (TRACE + b"10,10,0\n", "line 6 output_tokens"),
+        (TRACE + b"10,600,100\n", "line 6"),
+        (b"PK\x03\x04" + bytes(200), "requests.csv"),
+        (b"", "requests.csv"),
+    ],
+)
+def test_a_bad_trace_names_its_place_and_changes_nothing(content: bytes, words: str) -> None:
+    before = metrics(opened())
+    app = with_trace(opened(), content)
+    assert not app.exception
+    assert words in said(app)
+    assert metrics(app) == before
+
+
+def test_a_trace_longer_than_a_later_context_is_said() -> None:
+    app = with_trace(opened(), TRACE)
+    app.session_state["scenario"] = preset_scenario(MT3000).replacing(
+        {"workload.prompt_tokens": 100, "workload.max_context_tokens": 400}
+    )
+    app.run()
+    assert not app.exception
+    assert "requests.csv line 3" in "\n".join(error.value for error in app.error)
+
+
+def test_the_largest_rate_and_the_least_clusters_are_found_when_asked_for() -> None:
+    app = unfold(opened(simulation__requests="1500", limits__ttft_seconds="20"), "rates")
+    assert "largest rate that holds" not in said(app)
+    app.button(key="find_rate").click().run()
+    assert "The largest rate that holds is **" in said(app)
+    app.button(key="set_rate").click().run()
+    assert app.markdown[0].value.startswith("**The plan holds at ")
+    app.button(key="find_clusters").click().run()
+    assert "are the least that hold" in said(app)
+    app.button(key="set_clusters").click().run()
+    assert not app.exception
+    assert app.markdown[0].value.startswith("**The plan holds at ")
+
+
+def test_a_plan_that_does_not_fit_is_not_simulated() -> None:
+    app = opened(plan__tp_decode="1", plan__pp_decode="1")
+    assert "nothing to simulate" in app.error[0].value
+    assert not app.metric
+
+
+def test_every_folded_part_opens() -> None:
+    app = unfold(opened(), "stages", "policies", "rates", "equations", "simulation", "trace")
+    assert not app.exception
+    assert "Eq. 21" in said(app)
+
+
+def test_the_readme_names_the_page() -> None:
+    readme = (Path(APP).parent / "README.md").read_text(encoding="utf-8")
+    assert "| Pipeline |" in readme
+
+
+def test_a_slider_of_a_long_range_shows_some_of_its_whole_numbers() -> None:
+    app = unfold(opened(), "simulation")
+    seeds = app.select_slider(key="knob:simulation.seed").options
+    assert len(seeds) < 200
+    assert seeds[:4] == ["0 (seed)", "1 (seed)", "2 (seed)", "3 (seed)"]
