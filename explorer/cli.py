@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from explorer import (
+    calibrate_command,
     compare_command,
     fidelity_command,
     model_command,
+    profile_command,
     schema_command,
     search_command,
     sensitivity_command,
@@ -148,6 +150,14 @@ def _parser() -> Parser:
     model_command.add_options(model)
     model.set_defaults(command=_model)
 
+    calibrate = commands.add_parser("calibrate", help="fit a chip's constants to measurements")
+    calibrate_command.add_options(calibrate)
+    calibrate.set_defaults(command=_calibrate)
+
+    profile = commands.add_parser("profile", help="read a phase profile of the Ascend engine")
+    profile_command.add_options(profile)
+    profile.set_defaults(command=_profile)
+
     link = commands.add_parser("link", help="print the share link of a scenario")
     add_source(link)
     link.add_argument("--base", default="", help="address of the app to put before the query")
@@ -257,6 +267,16 @@ def _schema(options: argparse.Namespace) -> int:
 
 def _model(options: argparse.Namespace) -> int:
     document, text = model_command.run(options)
+    return _print_result(document, text, options.json)
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    document, text = calibrate_command.run(options)
+    return _print_result(document, text, options.json)
+
+
+def _profile(options: argparse.Namespace) -> int:
+    document, text = profile_command.run(options)
     return _print_result(document, text, options.json)
 
 

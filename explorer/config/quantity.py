@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
 
+from explorer.config.csvio import begins_a_formula
 from explorer.config.errors import Problem, shown
 from explorer.config.numbers import AnyArray
 
@@ -34,12 +35,11 @@ def plain_text(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(plain_text)]
-FORMULA_STARTS = ("=", "+", "-", "@")
 
 
 def no_formula(text: str) -> str:
     """Return ``text``; raises ValueError where a spreadsheet would calculate with it."""
-    if text.startswith(FORMULA_STARTS):
+    if begins_a_formula(text):
         raise ValueError("begins like a spreadsheet formula; expected plain text")
     return text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from explorer.chips.machine import Machine, Roof
 from explorer.costs.arrays import ONE, Array, total
@@ -10,13 +11,15 @@ from explorer.costs.memory import layer_read_bytes, request_kv_bytes
 from explorer.costs.roofline import roofline_seconds
 from explorer.serving.evaluate import Evaluation
 
+Value = TypeVar("Value", float, Array)
+
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(Generic[Value]):
     """A model's figure for one measurement, in seconds or tokens a second.
 
     Attributes:
-        value: what the model says.
+        value: what the model says; an array where some of the chip's numbers are arrays.
         naive: what a plain roofline says, ``max(MACs / peak, compulsory bytes / bandwidth)``.
         basis: how the value came about, where the conditions leave a choice.
         extrapolated: whether the conditions leave what constants were measured or fitted on.
@@ -24,12 +27,23 @@ class Prediction:
         searched: whether the plan is the model's best, since the measurement gives none.
     """
 
-    value: float
-    naive: float
+    value: Value
+    naive: Value
     basis: str = ""
     extrapolated: bool = False
     naive_is_bound: bool = True
     searched: bool = False
+
+    def single(self) -> Prediction[float]:
+        """Return the prediction of one chip, whose numbers are no arrays, in plain numbers."""
+        return Prediction(
+            float(self.value),
+            float(self.naive),
+            self.basis,
+            self.extrapolated,
+            self.naive_is_bound,
+            self.searched,
+        )
 
 
 def roof_of(machine: Machine, precision: str) -> Roof:

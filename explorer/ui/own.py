@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from explorer.ui import own_chip, own_model
+from explorer.ui import own_chip, own_measurements, own_model
 
 CHOSEN, WIDGET = "own", "own:section"
 SECTIONS: dict[str, Callable[[], None]] = {
     "Model": own_model.section,
     "Chip": own_chip.section,
+    "Measurements": own_measurements.section,
 }
 
 

@@ -1,0 +1,358 @@
+"""Constants of a chip fitted to measurements of one's own, and how far each can be believed.
+
+Bounded least squares on log ratios of predicted to measured. Few constants: those that the rows
+determine and can tell apart (``effects``), unless a person names others.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import cached_property
+
+import numpy as np
+
+from explorer.config.chip import Chip, ChipQuantity
+from explorer.config.errors import refuse, shown
+from explorer.config.presets import load_chip, versions_of
+from explorer.config.quantity import WHOLE_SCALES
+from explorer.costs.arrays import Array
+from explorer.fidelity.effects import BY_ITSELF, NAMED, SCATTER, Choice, Effects, Pair, choose
+from explorer.fidelity.intervals import Interval, LeftOutFits, intervals, left_out_fits
+from explorer.fidelity.measurements import Measurement
+from explorer.fidelity.predict import predict
+from explorer.fidelity.scenarios import OnChip
+from explorer.fidelity.solution import Problem, Solution
+
+MOST_ROWS = 500
+"""Rows of one chip in one calibration."""
+MOST_REASONS = 3
+MOST_ROUNDS = 6
+"""Times that the choice of constants is looked at again, at the values found."""
+LARGEST_REACH = 0.5
+"""Half an interval over the value: above it a constant that nobody named is not fitted."""
+BY_ITSELF_KINDS = ("fitted", "assumed")
+NAMED_KINDS = (*BY_ITSELF_KINDS, "measured", "derived", "override")
+
+
+@dataclass(frozen=True)
+class FittedConstant:
+    """One constant, before and after.
+
+    Attributes:
+        name: its name in the chip document.
+        before: its value there.
+        interval: its fitted value and how far that can be believed.
+        rows: ids of the rows that say something of it.
+    """
+
+    name: str
+    before: float
+    interval: Interval
+    rows: tuple[str, ...]
+
+    @property
+    def value(self) -> float:
+        """Its fitted value."""
+        return self.interval.value
+
+    @property
+    def moved(self) -> bool:
+        """Whether the value before lies outside the interval, or no interval can be given."""
+        low, high = self.interval.low, self.interval.high
+        return low is None or high is None or not low <= self.before <= high
+
+
+@dataclass(frozen=True)
+class CalibratedRow:
+    """One measurement: what is predicted of it [SI], or why nothing is.
+
+    Attributes:
+        measurement: the measured value.
+        before: prediction with the chip as it was; None when the row is not used.
+        after: with the fitted constants.
+        left_out: by a fit without this row.
+        effects: of the fitted constants on it, those that count.
+        reason: why the row is not used.
+        note: conditions that the prediction leaves unused.
+    """
+
+    measurement: Measurement
+    before: float | None = None
+    after: float | None = None
+    left_out: float | None = None
+    effects: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+    note: str = ""
+
+    def error(self, predicted: float | None) -> float | None:
+        """Return (predicted - measured) / measured."""
+        return None if predicted is None else predicted / self.measurement.si_value - 1
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What some rows say of a chip's constants.
+
+    Attributes:
+        chip: the chip that was started from.
+        rows: all rows, in their order.
+        constants: those fitted.
+        not_fitted: why other constants that could be fitted are not, by name.
+        offered: constants that are measured or derived and that the rows determine too.
+        alike: pairs of constants that the rows can hardly tell apart.
+        traded: pairs of fitted values of which one can rise for the other to fall.
+        odd: ids of rows far off what the others say.
+        folds: parts that the rows were left out in.
+    """
+
+    chip: Chip
+    rows: tuple[CalibratedRow, ...]
+    constants: tuple[FittedConstant, ...]
+    not_fitted: Mapping[str, str]
+    offered: tuple[str, ...]
+    alike: tuple[Pair, ...]
+    traded: tuple[Pair, ...]
+    odd: tuple[str, ...]
+    folds: int
+
+    @cached_property
+    def used(self) -> tuple[CalibratedRow, ...]:
+        """Rows that have a prediction."""
+        return tuple(row for row in self.rows if not row.reason)
+
+    @cached_property
+    def not_used(self) -> tuple[CalibratedRow, ...]:
+        """Rows that have none."""
+        return tuple(row for row in self.rows if row.reason)
+
+    def mean_error(self, which: str) -> float:
+        """Return the mean absolute error ``before``, ``after`` or ``left_out``."""
+        errors = [row.error(getattr(row, which)) for row in self.used]
+        return statistics.fmean(abs(error) for error in errors if error is not None)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the files that the used rows stand in."""
+        return tuple(dict.fromkeys(row.measurement.file for row in self.used))
+
+
+def calibrate(
+    measurements: Sequence[Measurement], chip: Chip, names: Sequence[str] = ()
+) -> Calibration:
+    """Return the constants of a chip that fit some measurements best, and what they are worth.
+
+    Args:
+        measurements: of this chip; rows of another, or without a prediction, are told apart.
+        chip: where the constants start, and their bounds.
+        names: constants to fit; without any, those that are fitted or assumed and that the rows
+            determine.
+
+    Raises:
+        InputError: for a name that cannot be fitted, for more names than usable rows, without
+            any usable row, or for more than ``MOST_ROWS`` of the chip.
+    """
+    _check_names(chip, names)
+    count = sum(_is_of(row.chip, chip) for row in measurements)
+    if count > MOST_ROWS:
+        raise refuse("rows", count, f"more than the {MOST_ROWS} that a calibration takes")
+    first = tuple(_first_looks(measurements, chip))
+    used = tuple(row.measurement for row in first if not row.reason)
+    if not used:
+        reasons = "; ".join(list(dict.fromkeys(row.reason for row in first))[:MOST_REASONS])
+        raise refuse("rows", "", f"none can be used: {reasons}")
+    if len(names) > len(used):
+        accepted = f"more constants than the {len(used)} usable rows; expected fewer"
+        raise refuse("constants", ",".join(names), accepted)
+    problem = Problem(chip, used)
+    search = _Search(problem, tuple(names))
+    choice, solution = search.found()
+    without = left_out_fits(solution)
+    found = intervals(solution, without)
+    everything = problem.effects(fittable(chip, named=True), solution)
+    return Calibration(
+        chip,
+        tuple(_told(first, solution, without)),
+        tuple(
+            FittedConstant(
+                name,
+                float(chip.quantities[name].value),
+                _within(interval, chip.quantities[name]),
+                tuple(used[i].id for i in np.flatnonzero(solution.effects.seen_of(name))),
+            )
+            for name, interval in found.by_name.items()
+        ),
+        choice.reasons,
+        search.offered(everything, choice),
+        everything.only([*choice.names, *choice.reasons]).alike(),
+        found.traded,
+        tuple(used[index].id for index in found.odd),
+        without.folds,
+    )
+
+
+def fittable(chip: Chip, named: bool = False) -> tuple[str, ...]:
+    """Return the constants of a chip that can be fitted: by themselves, or when named."""
+    kinds = NAMED_KINDS if named else BY_ITSELF_KINDS
+    return tuple(
+        name
+        for name, item in chip.quantities.items()
+        if item.kind in kinds and item.scale not in WHOLE_SCALES and item.minimum < item.maximum
+    )
+
+
+def _within(interval: Interval, knob: ChipQuantity) -> Interval:
+    """Return the interval with a value that rounding carries neither off its bound nor past it."""
+    low, high = float(knob.minimum), float(knob.maximum)
+    ends = {"minimum": low, "maximum": high}
+    return replace(interval, value=ends.get(interval.at, min(max(interval.value, low), high)))
+
+
+def _check_names(chip: Chip, names: Sequence[str]) -> None:
+    known = fittable(chip, named=True)
+    for name in names:
+        if name in known:
+            continue
+        quantity = chip.quantities.get(name)
+        if quantity is None:
+            why = f"{chip.name} has no such number"
+        elif quantity.scale in WHOLE_SCALES:
+            why = "is a whole number, and steps of it cannot be fitted by least squares"
+        else:
+            why = f"is {quantity.kind}"
+        near = get_close_matches(name, known, n=3) or known
+        raise refuse("constants", name, f"{why}; expected some of {', '.join(near)}")
+    if len(set(names)) < len(names):
+        raise refuse("constants", ",".join(names), "expected each constant once")
+
+
+def _first_looks(rows: Sequence[Measurement], chip: Chip) -> Iterator[CalibratedRow]:
+    """Yield rows with their predictions by the chip as it is, or why they are not used."""
+    seen: dict[tuple[object, ...], Measurement] = {}
+    for row in rows:
+        same = seen.setdefault(row.content, row)
+        if same is not row:
+            yield CalibratedRow(row, reason=f"is the same as {same.id} in {same.file}")
+        else:
+            yield _first_look(row, chip)
+
+
+def _first_look(row: Measurement, chip: Chip) -> CalibratedRow:
+    if not _is_of(row.chip, chip):
+        return CalibratedRow(row, reason=f"is of {shown(row.chip)}, not of {chip.id}")
+    outcome = predict(row, OnChip(chip))
+    if outcome.prediction is None:
+        return CalibratedRow(row, reason=outcome.reason)
+    return CalibratedRow(row, before=outcome.prediction.value, note=outcome.note)
+
+
+def _is_of(name: str, chip: Chip) -> bool:
+    """Return whether rows that name a chip are of this one, or of a preset of its family."""
+    if name == chip.id:
+        return True
+    return name in versions_of("chips") and load_chip(name).family == chip.family
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The choice of constants, and the fit of those chosen."""
+
+    problem: Problem
+    named: tuple[str, ...]
+
+    def found(self) -> tuple[Choice, Solution]:
+        """Return the constants to fit, and their fit.
+
+        Effects are looked at again at the values found: where the slowest of several resources
+        sets a time, another constant may count there.
+        """
+        candidates = self.named or fittable(self.problem.chip)
+        late: dict[str, str] = {}
+        choice, solution = Choice((), {}), self.problem.solved(())
+        for _ in range(MOST_ROUNDS):
+            found = self._choice([name for name in candidates if name not in late], solution)
+            if found.names != choice.names:
+                choice, solution = found, self.problem.solved(found.names)
+                continue
+            # Only now: what a fit still lacks makes its other constants look undetermined.
+            choice, dropped = found, self._undetermined(solution)
+            if not dropped:
+                break
+            late |= dropped
+        if late.keys() & set(choice.names):
+            names = tuple(name for name in choice.names if name not in late)
+            choice, solution = Choice(names, choice.reasons), self.problem.solved(names)
+        return Choice(choice.names, {**choice.reasons, **late}), solution
+
+    def offered(self, everything: Effects, choice: Choice) -> tuple[str, ...]:
+        """Return measured or derived constants that the rows determine beside the fitted ones."""
+        known = set(choice.names) | set(choice.reasons)
+        others = [name for name in everything.names if name not in known]
+        if self.named or not others:
+            return ()
+        beside = everything.only([*choice.names, *others])
+        ranks = [0] * len(choice.names) + [1] * len(others)
+        found = choose(beside, ranks, BY_ITSELF, np.full(len(ranks), SCATTER))
+        return tuple(name for name in found.names if name in others)
+
+    def _choice(self, candidates: Sequence[str], at: Solution) -> Choice:
+        if self.named:
+            ranks, rule = list(range(len(candidates))), NAMED
+        else:
+            kinds = [self.problem.chip.quantities[name].kind for name in candidates]
+            ranks, rule = [BY_ITSELF_KINDS.index(kind) for kind in kinds], BY_ITSELF
+        effects = self.problem.effects(candidates, at)
+        return choose(effects, ranks, rule, _scatter(effects, at))
+
+    def _undetermined(self, solution: Solution) -> dict[str, str]:
+        """Return constants that nobody named and that the real scatter leaves undetermined."""
+        if self.named:
+            return {}
+        reaches = {name: item.reach for name, item in intervals(solution, None).by_name.items()}
+        return {
+            name: f"the rows scatter too much to determine it: ±{100 * reach:.0f} %"
+            for name, reach in reaches.items()
+            if reach is not None and reach > LARGEST_REACH
+        }
+
+
+def _scatter(effects: Effects, at: Solution) -> Array:
+    """Return the scatter [constants] of rows around a fit, at most ``SCATTER``.
+
+    A constant that is not fitted yet may be what moves its rows away: the scatter is that around
+    the fit with it, to first order. Of rows too few to tell, and before any fit, it is not known.
+    """
+    known = np.full(len(effects.names), SCATTER)
+    for index, name in enumerate(effects.names if at.names else ()):
+        members = [*(other for other in at.names if other != name), name]
+        beside = effects.only(members)
+        rows, group = next(group for group in beside.groups() if len(members) - 1 in group[1])
+        degrees = len(rows) - len(group)
+        if degrees >= BY_ITSELF.spare:
+            matrix = beside.matrix[np.ix_(rows, group)]
+            moved = np.linalg.lstsq(matrix, at.residuals[rows])[0]
+            left = at.residuals[rows] - matrix @ moved
+            known[index] = min(SCATTER, float(np.sqrt(left @ left / degrees)))
+    return known
+
+
+def _told(
+    first: Sequence[CalibratedRow], solution: Solution, without: LeftOutFits
+) -> Iterator[CalibratedRow]:
+    """Yield all rows, the used ones with what the fits say of them."""
+    effects = solution.effects
+    used = iter(range(len(solution.errors.rows)))
+    for row in first:
+        if row.reason:
+            yield row
+            continue
+        place = next(used)
+        seen = {
+            name: float(effects.matrix[place, i])
+            for i, name in enumerate(effects.names)
+            if effects.seen[place, i]
+        }
+        after, left_out = solution.predicted[place], without.predicted[place]
+        yield replace(row, after=float(after), left_out=float(left_out), effects=seen)
