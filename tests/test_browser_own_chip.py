@@ -33,6 +33,8 @@ def test_a_number_typed_into_the_grid_is_used_downloaded_and_evaluated(
     page: Page, app_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     open_page(page, f"{app_url}/own?preset=mt3000-llama2-13b@1")
+    page.get_by_role("radio", name="Chip").click()
+    settle(page)
     type_into(page, BANDWIDTH_ROW, VALUE_COLUMN, "6e10")
     page.get_by_role("textbox", name="Name").fill("Twice")
     page.get_by_role("textbox", name="Name").press("Enter")
