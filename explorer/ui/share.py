@@ -44,9 +44,9 @@ def _link() -> None:
 
 
 def _address() -> str:
-    """Return the address of the app's first page."""
+    """Return the address of the app: this page's own without its last part."""
     url = (st.context.url or "").partition("?")[0]
-    return re.sub(r"/(search|inside|slices|attribution|fidelity|own|share)/?$", "/", url)
+    return re.sub(r"/share/?$", "/", url)
 
 
 def _export() -> None:
