@@ -9,6 +9,7 @@ from explorer.config.units import human
 from explorer.costs.memory import MemoryBudget
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.gantt import Gantt
+from explorer.serving.notes import plan_notes
 from explorer.serving.pool import Pool
 from explorer.serving.shared_pool import SharedPool
 from explorer.serving.simulation_plan import SimulationPlan
@@ -189,7 +190,7 @@ def _buffer(plan: SimulationPlan, pools: AnyPools, seconds: float) -> BufferUse 
 
 def _notes(plan: SimulationPlan, caches: tuple[CacheUse, ...], tally: Tally) -> tuple[str, ...]:
     """Return what a reader must know to read the numbers right."""
-    notes = list(plan.evaluation.machine.notes())
+    notes = list(plan_notes(plan.evaluation))
     trace, measured = plan.trace, plan.scenario.measured
     if trace is not None:
         prompt, output = _mean_lengths(tally)
