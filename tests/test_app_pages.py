@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -251,3 +252,31 @@ def test_the_overview_unfolds_the_ascends_terms_into_formulas_and_sources() -> N
     assert [len(frame) for frame in terms] == [12, 13]
     assert any("kind and source" in table.value for table in app.table)
     assert app.json
+
+
+@pytest.mark.parametrize("reference", ["mt3000-llama2-13b@1", "ascend910a-qwen3.8-27b@1"])
+def test_labels_of_controls_are_words_and_say_what_is_assumed_or_fitted(reference: str) -> None:
+    app = unfold(opened(preset=reference), "hardware", "limits", "precision", "mechanisms")
+    labels = {slider.key: slider.label for slider in app.select_slider}
+    assert labels["knob:hardware.overhead_bytes"].endswith(" (assumed)")
+    kinds = preset_scenario(reference).chip_document().quantities
+    for key, label in labels.items():
+        assert re.search(r":[a-z]+\[|\*\*|`", label) is None, label
+        quantity = kinds.get(key.removeprefix("knob:hardware."))
+        marked = quantity is not None and quantity.kind in ("assumed", "fitted")
+        assert label.endswith((" (assumed)", " (fitted)")) == marked, label
+
+
+def test_the_share_page_says_what_the_engine_cannot_be_told() -> None:
+    app = opened(
+        preset="ascend910a-qwen3.8-27b@1",
+        workload__prompt_tokens="512",
+        plan__min_rows_per_slice="2048",
+        kernel__recurrence="without_both",
+    )
+    to_share_page(app)
+    assert not app.exception
+    notes = "\n".join(item.value for item in app.caption)
+    assert "is compiled into" in notes
+    assert "pins the count by its section 8" in notes
+    assert "what such a build computes is not the model's output" in notes

@@ -22,9 +22,9 @@ def page() -> None:
     left, right = st.columns(2)
     with left:
         _link()
-        _export()
     with right:
         _open()
+    _export()
 
 
 def _link() -> None:
