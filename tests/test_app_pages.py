@@ -274,7 +274,7 @@ def test_the_share_page_says_what_the_engine_cannot_be_told() -> None:
         plan__min_rows_per_slice="2048",
         kernel__recurrence="without_both",
     )
-    to_share_page(app)
+    to_page(app, "share")
     assert not app.exception
     notes = "\n".join(item.value for item in app.caption)
     assert "is compiled into" in notes
