@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -170,26 +171,32 @@ def test_regions_cover_the_map_and_have_words() -> None:
     assert set(REASON_WORDS) == set(CONSTRAINTS)
 
 
+def strokes(path: str) -> list[tuple[float, ...]]:
+    """Return x, y, x, y of each stroke of a path that holds nothing else."""
+    found = re.findall(r"M(-?[\d.]+),(-?[\d.]+)L(-?[\d.]+),(-?[\d.]+)", path)
+    assert "".join("M{},{}L{},{}".format(*stroke) for stroke in found) == path
+    return [tuple(map(float, stroke)) for stroke in found]
+
+
 def test_outlines_stand_between_cells_that_differ() -> None:
-    codes = np.array([[1, 1, 2], [1, 3, 2]])
-    xs, ys = outline(codes)
-    edges = {((xs[i], ys[i]), (xs[i + 1], ys[i + 1])) for i in range(0, len(xs), 3)}
-    assert xs[2::3] == [None] * len(edges)
-    assert edges == {
-        ((1.5, -0.5), (1.5, 0.5)),
-        ((0.5, 0.5), (0.5, 1.5)),
-        ((1.5, 0.5), (1.5, 1.5)),
-        ((0.5, 0.5), (1.5, 0.5)),
+    edges = strokes(outline(np.array([[1, 1, 2], [1, 3, 2]])))
+    assert len(edges) == 4
+    assert set(edges) == {
+        (1.5, -0.5, 1.5, 0.5),
+        (0.5, 0.5, 0.5, 1.5),
+        (1.5, 0.5, 1.5, 1.5),
+        (0.5, 0.5, 1.5, 0.5),
     }
-    assert outline(np.ones((3, 3))) == ([], [])
+    assert outline(np.ones((3, 3))) == ""
 
 
 @pytest.mark.parametrize("shape", HATCHES)
 def test_strokes_stay_inside_their_cells(shape: str) -> None:
-    xs, ys = hatching([(2, 5)], shape)
-    points = [(x, y) for x, y in zip(xs, ys, strict=True) if x is not None]
-    assert len(points) == (4 if shape == "x" else 2)
-    assert all(abs(x - 5) <= 0.5 and abs(y - 2) <= 0.5 for x, y in points)
+    drawn = strokes(hatching([(2, 5)], shape))
+    assert len(drawn) == (2 if shape == "x" else 1)
+    for x0, y0, x1, y1 in drawn:
+        assert max(abs(x0 - 5), abs(x1 - 5), abs(y0 - 2), abs(y1 - 2)) == 0.5
+        assert (x0, y0) != (x1, y1)
 
 
 @pytest.mark.parametrize("objective", [THROUGHPUT, CLUSTER_SECONDS_PER_TOKEN], ids=lambda o: o.name)
@@ -197,11 +204,10 @@ def test_the_picture_has_few_elements_and_says_what_each_cell_holds(objective) -
     base = scenario(MT3000)
     found = map_space(base, objective, MEMORY, PIPELINE)
     figure = map_figure(found)
-    kinds = [trace.type for trace in figure.data]
-    assert kinds[0] == "heatmap"
-    # One line for each reason, two for the outlines, one mark.
+    assert [trace.type for trace in figure.data] == ["heatmap", "scatter"]
+    # One path for each reason and two for the outlines.
     reasons = {r for r in found.reasons.reshape(-1).tolist() if r != FITS}
-    assert kinds.count("scatter") == len(reasons) + 3
+    assert len(figure.layout.shapes) == len(reasons) + 2
     assert figure.data[0].reversescale == objective.minimised
     texts = sentences(found)
     assert texts[found.y.now][found.x.now].startswith("Memory a cluster 20.0 GB, Prefill pipeline")
@@ -209,7 +215,8 @@ def test_the_picture_has_few_elements_and_says_what_each_cell_holds(objective) -
     row, column = np.argwhere(found.reasons != FITS)[0]
     assert "does not fit" in texts[row][column]
     assert figure.data[0].z[row][column] is None
-    hatched = [trace.name for trace in figure.data if (trace.name or "").startswith("does not fit")]
+    hatched = [shape.name for shape in figure.layout.shapes if shape.name]
+    assert all(name.startswith("does not fit: ") for name in hatched)
     assert len(hatched) == len(reasons) == len(set(hatched))
 
 

@@ -1,7 +1,7 @@
 """A map over two sliders: the answer as colour, what limits it as regions, misfits hatched.
 
 Cells have the same size whatever the sliders' scales are, so that the map is one picture, and
-outlines and hatching are one line each: a chart that follows a slider has few elements.
+outlines and hatching are one path each: a chart that follows a slider has few elements.
 """
 
 from __future__ import annotations
@@ -44,8 +44,16 @@ SEVERAL_WORDS = "no plan fits"
 MISFIT = 1000
 """Added to a reason, so that it is a region beside those of the limits."""
 
-HATCHES = ("/", "\\", "-", "|", "x")
-Line = list[float | None]
+Stroke = tuple[float, float, float, float]
+STROKES: dict[str, tuple[Stroke, ...]] = {
+    "/": ((-0.5, -0.5, 0.5, 0.5),),
+    "\\": ((-0.5, 0.5, 0.5, -0.5),),
+    "-": ((-0.5, 0.0, 0.5, 0.0),),
+    "|": ((0.0, -0.5, 0.0, 0.5),),
+    "x": ((-0.5, -0.5, 0.5, 0.5), (-0.5, 0.5, 0.5, -0.5)),
+}
+HATCHES = tuple(STROKES)
+"""Strokes within a cell (x, y to x, y) that mark a reason, in the order they are used."""
 
 
 class Region(NamedTuple):
@@ -119,37 +127,30 @@ def map_figure(found: SpaceMap) -> go.Figure:
     return figure
 
 
-def outline(codes: Codes) -> tuple[Line, Line]:
-    """Return the edges between cells of different codes as one line with gaps (x, y)."""
-    xs: Line = []
-    ys: Line = []
+def outline(codes: Codes) -> str:
+    """Return the edges between cells of different codes as one SVG path; empty without any."""
+    strokes: list[Stroke] = []
     rows, columns = np.nonzero(codes[:, 1:] != codes[:, :-1])
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
-        xs += [column + 0.5, column + 0.5, None]
-        ys += [row - 0.5, row + 0.5, None]
+        strokes.append((column + 0.5, row - 0.5, column + 0.5, row + 0.5))
     rows, columns = np.nonzero(codes[1:] != codes[:-1])
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
-        xs += [column - 0.5, column + 0.5, None]
-        ys += [row + 0.5, row + 0.5, None]
-    return xs, ys
+        strokes.append((column - 0.5, row + 0.5, column + 0.5, row + 0.5))
+    return _path(strokes)
 
 
-def hatching(cells: Iterable[tuple[int, int]], shape: str) -> tuple[Line, Line]:
-    """Return strokes across some cells (row, column) as one line with gaps (x, y)."""
-    strokes = {
-        "/": (((-0.5, -0.5), (0.5, 0.5)),),
-        "\\": (((-0.5, 0.5), (0.5, -0.5)),),
-        "-": (((-0.5, 0.0), (0.5, 0.0)),),
-        "|": (((0.0, -0.5), (0.0, 0.5)),),
-        "x": (((-0.5, -0.5), (0.5, 0.5)), ((-0.5, 0.5), (0.5, -0.5))),
-    }[shape]
-    xs: Line = []
-    ys: Line = []
-    for row, column in cells:
-        for start, end in strokes:
-            xs += [column + start[0], column + end[0], None]
-            ys += [row + start[1], row + end[1], None]
-    return xs, ys
+def hatching(cells: Iterable[tuple[int, int]], shape: str) -> str:
+    """Return strokes across some cells (row, column) as one SVG path."""
+    strokes = [
+        (column + x0, row + y0, column + x1, row + y1)
+        for row, column in cells
+        for x0, y0, x1, y1 in STROKES[shape]
+    ]
+    return _path(strokes)
+
+
+def _path(strokes: Iterable[Stroke]) -> str:
+    return "".join(f"M{x0:g},{y0:g}L{x1:g},{y1:g}" for x0, y0, x1, y1 in strokes)
 
 
 def sentences(found: SpaceMap) -> list[list[str]]:
@@ -204,30 +205,22 @@ def _add_values(figure: go.Figure, found: SpaceMap, codes: Codes) -> None:
 def _add_hatching(figure: go.Figure, codes: Codes) -> None:
     misfits = [int(code) for code in np.unique(codes) if code >= MISFIT]
     for number, code in enumerate(misfits):
+        shape = HATCHES[number % len(HATCHES)]
         rows, columns = np.nonzero(codes == code)
         cells = zip(rows.tolist(), columns.tolist(), strict=True)
-        xs, ys = hatching(cells, HATCHES[number % len(HATCHES)])
-        figure.add_scatter(
-            x=xs,
-            y=ys,
-            mode="lines",
-            name=f"does not fit: {region_name(code)} ({HATCHES[number % len(HATCHES)]})",
+        figure.add_shape(
+            type="path",
+            path=hatching(cells, shape),
+            name=f"does not fit: {region_name(code)} ({shape})",
+            showlegend=True,
             line={"color": GREY, "width": 1},
-            hoverinfo="skip",
         )
 
 
 def _add_outlines(figure: go.Figure, codes: Codes) -> None:
-    xs, ys = outline(codes)
-    for colour, width in (("white", 4), ("black", 1.5)):
-        figure.add_scatter(
-            x=xs,
-            y=ys,
-            mode="lines",
-            line={"color": colour, "width": width},
-            hoverinfo="skip",
-            showlegend=False,
-        )
+    path = outline(codes)
+    for colour, width in (("white", 4), ("black", 1.5)) if path else ():
+        figure.add_shape(type="path", path=path, line={"color": colour, "width": width})
 
 
 def _add_names(figure: go.Figure, found: SpaceMap) -> None:
