@@ -257,6 +257,40 @@ def test_many_rows_are_left_out_in_parts() -> None:
     assert [row.error(row.left_out) for row in found.rows] == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(14))
+def test_whatever_rows_come_the_outcome_keeps_its_promises(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    chip = (MT3000, ASCEND)[seed % 2]
+    every = [row for row in ROWS if row.chip == chip.id and row.quantity != "serving_throughput"]
+    count = int(random.integers(1, 20))
+    some = [every[i] for i in random.choice(len(every), count, replace=False)]
+    noise = float(random.choice([0.0, 0.01, 0.05, 0.3]))
+    rows = [
+        replace(r, value=r.value * float(np.exp(noise * random.standard_normal()))) for r in some
+    ]
+    found = calibrate(rows, chip)
+    names = set(by_name(found))
+    assert names | set(found.not_fitted) == set(fittable(chip))
+    assert not names & set(found.not_fitted)
+    assert 2 * len(names) <= len(found.used)
+    assert len(found.rows) == count
+    for constant in found.constants:
+        quantity, i = chip.quantities[constant.name], constant.interval
+        assert quantity.minimum <= constant.value <= quantity.maximum
+        assert len(constant.rows) >= 2
+        if i.at:
+            assert i.low is None
+        else:
+            assert i.low is not None
+            assert i.high is not None
+            assert quantity.minimum <= i.low <= constant.value <= i.high <= quantity.maximum
+            assert (i.high - i.low) / 2 <= 0.5 * constant.value
+    before = sum(np.log(row.before / row.measurement.si_value) ** 2 for row in found.used)
+    after = sum(np.log(row.after / row.measurement.si_value) ** 2 for row in found.used)
+    assert after <= before * (1 + 1e-9) + 1e-12
+    assert np.isfinite(found.mean_error("left_out"))
+
+
 @pytest.mark.parametrize(
     ("names", "words"),
     [

@@ -281,10 +281,15 @@ class _Search:
             if not dropped:
                 break
             late |= dropped
-        if late.keys() & set(choice.names):
-            names = tuple(name for name in choice.names if name not in late)
-            choice, solution = Choice(names, choice.reasons), self.problem.solved(names)
+            choice, solution = self._without(choice, late)
+        while dropped := self._undetermined(solution):
+            late |= dropped
+            choice, solution = self._without(choice, late)
         return Choice(choice.names, {**choice.reasons, **late}), solution
+
+    def _without(self, choice: Choice, late: Mapping[str, str]) -> tuple[Choice, Solution]:
+        names = tuple(name for name in choice.names if name not in late)
+        return Choice(names, choice.reasons), self.problem.solved(names)
 
     def offered(self, everything: Effects, choice: Choice) -> tuple[str, ...]:
         """Return measured or derived constants that the rows determine beside the fitted ones."""
@@ -307,15 +312,26 @@ class _Search:
         return choose(effects, ranks, rule, _scatter(effects, at))
 
     def _undetermined(self, solution: Solution) -> dict[str, str]:
-        """Return constants that nobody named and that the real scatter leaves undetermined."""
+        """Return constants that nobody named and that the fit leaves undetermined, and why."""
         if self.named:
             return {}
-        reaches = {name: item.reach for name, item in intervals(solution, None).by_name.items()}
-        return {
-            name: f"the rows scatter too much to determine it: ±{100 * reach:.0f} %"
-            for name, reach in reaches.items()
-            if reach is not None and reach > LARGEST_REACH
-        }
+        found: dict[str, str] = {}
+        alike: dict[float, str] = {}
+        for name, interval in intervals(solution, None).by_name.items():
+            rows = int(solution.effects.seen_of(name).sum())
+            if interval.at:
+                continue
+            if rows < BY_ITSELF.rows_each:
+                found[name] = "hardly any row depends on it at the values that fit"
+            elif interval.reach is None:
+                alike[float(np.linalg.norm(solution.effects.only([name]).matrix))] = name
+            elif interval.reach > LARGEST_REACH:
+                reach = f"±{100 * interval.reach:.0f} %" if interval.value else "around 0"
+                found[name] = f"the rows scatter too much to determine it: {reach}"
+        if alike:
+            # Without the one of least effect the others may be determined.
+            found[alike[min(alike)]] = "the rows cannot tell it apart at the values that fit"
+        return found
 
 
 def _scatter(effects: Effects, at: Solution) -> Array:

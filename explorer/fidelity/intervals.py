@@ -29,6 +29,8 @@ ODD = 5.0
 FEWEST_FOR_ODD = 4
 SMALLEST_ODD = 0.01
 LEAST_ROOM = 1e-9
+LEAST_APART = 1e-6
+"""Part of a constant's effects that the others lack, below which none of them has an interval."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +134,10 @@ def intervals(solution: Solution, without: LeftOutFits | None) -> Found:
     for rows, members in effects.groups():
         moving = np.asarray([index for index in members if not places[index].end], dtype=int)
         degrees[members] = len(rows) - len(moving)
-        if not len(moving):
-            continue
         matrix = solution.slopes[np.ix_(rows, moving)]
-        inverse = np.linalg.pinv(matrix.T @ matrix)
+        inverse = _inverse(matrix)
+        if inverse is None:
+            continue
         sizes = np.sqrt(np.diag(inverse))
         correlations[np.ix_(moving, moving)] = inverse / np.outer(sizes, sizes)
         free = len(rows) - len(moving)
@@ -150,6 +152,18 @@ def intervals(solution: Solution, without: LeftOutFits | None) -> Found:
         for i, name in enumerate(names)
     }
     return Found(found, _traded(names, correlations), tuple(sorted(odd)))
+
+
+def _inverse(matrix: Array) -> Array | None:
+    """Return the inverse of the normal equations; None where they determine nothing."""
+    norms = np.linalg.norm(matrix, axis=0)
+    if not len(norms) or not norms.all():
+        return None
+    scaled = matrix / norms
+    if np.linalg.matrix_rank(scaled, tol=LEAST_APART) < len(norms):
+        return None
+    inverse: Array = np.linalg.inv(scaled.T @ scaled) / np.outer(norms, norms)
+    return inverse
 
 
 def _traded(names: Sequence[str], correlations: Array) -> tuple[Pair, ...]:

@@ -176,10 +176,10 @@ def _constants(calibration: Calibration) -> pd.DataFrame:
         table.append(
             {
                 "constant": plain(quantity.label),
-                "before": f"{human(constant.before, quantity.unit)}, {quantity.kind}",
-                "fitted": human(constant.value, quantity.unit),
-                f"{100 * CONFIDENCE:.0f} % interval": interval_text(calibration, constant),
-                "jackknife": jackknife_text(calibration, constant),
+                "before": plain(f"{human(constant.before, quantity.unit)}, {quantity.kind}"),
+                "fitted": plain(human(constant.value, quantity.unit)),
+                f"{100 * CONFIDENCE:.0f} % interval": plain(interval_text(calibration, constant)),
+                "jackknife": plain(jackknife_text(calibration, constant)),
                 "rows": str(len(constant.rows)),
             }
         )
