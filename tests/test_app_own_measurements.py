@@ -240,7 +240,7 @@ def test_the_chart_holds_each_row_before_and_after() -> None:
 def test_the_other_pages_open_with_the_calibrated_chip() -> None:
     app = uploaded(MINE)
     app.button(key="use_calibrated").click().run()
-    for route in ("", "fidelity", "share"):
+    for route in ("", "share"):
         app._page_hash = next(
             page["page_script_hash"]
             for page in app._registered_pages.values()

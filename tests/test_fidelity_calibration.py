@@ -12,11 +12,12 @@ from scipy.stats import t as student
 from explorer.config.chip import Chip
 from explorer.config.errors import InputError
 from explorer.config.presets import load_chip
-from explorer.fidelity.calibration import MOST_ROWS, Calibration, calibrate, fittable
+from explorer.fidelity.calibration import MOST_ROWS, Calibration, calibrate
 from explorer.fidelity.intervals import CONFIDENCE, MOST_FOLDS, intervals
 from explorer.fidelity.measurements import Measurement, shipped_measurements
 from explorer.fidelity.predict import predict
 from explorer.fidelity.scenarios import OnChip
+from explorer.fidelity.selection import fittable
 from explorer.fidelity.solution import Problem, chip_model
 
 ROWS = shipped_measurements()
@@ -114,7 +115,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(chip, rows, truth, seeds)
     assert held / total == pytest.approx(CONFIDENCE, abs=4 * np.sqrt(0.95 * 0.05 / total))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize(
     ("chip", "rows", "truth"),
     [(MT3000, KERNELS, OF_KERNELS), (ASCEND, PASSES, OF_PASSES)],
@@ -257,7 +258,7 @@ def test_many_rows_are_left_out_in_parts() -> None:
     assert [row.error(row.left_out) for row in found.rows] == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", range(9))
 def test_whatever_rows_come_the_outcome_keeps_its_promises(seed: int) -> None:
     random = np.random.default_rng(seed)
     chip = (MT3000, ASCEND)[seed % 2]

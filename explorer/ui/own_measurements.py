@@ -21,9 +21,10 @@ from explorer.fidelity.calibrated import (
     jackknife_text,
     warnings,
 )
-from explorer.fidelity.calibration import CalibratedRow, Calibration, calibrate, fittable
+from explorer.fidelity.calibration import CalibratedRow, Calibration, calibrate
 from explorer.fidelity.intervals import CONFIDENCE
 from explorer.fidelity.measurements import COLUMNS, Measurement
+from explorer.fidelity.selection import fittable
 from explorer.outfile import json_text
 from explorer.plots.calibration import before_after, before_after_figure
 from explorer.plots.fidelity import UNIT_OF
