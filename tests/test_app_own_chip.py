@@ -38,7 +38,9 @@ FILE: dict[str, Any] = {
 
 
 def at_own(**parameters: str) -> AppTest:
+    """Open the page at its section Chip, whichever comes first."""
     app = opened(**parameters)
+    app.session_state["own"] = "Chip"
     to_page(app, "own")
     assert not app.exception
     return app
