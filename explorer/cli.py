@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from explorer import (
     calibrate_command,
@@ -40,6 +40,9 @@ from explorer.serving.export import export_document
 from explorer.terminal import evaluation_text, presets_text
 
 BAD_INPUT = 2
+Result: TypeAlias = tuple[dict[str, Any], str]
+"""The document of a command, and the same as text."""
+Command: TypeAlias = Callable[[argparse.Namespace], int]
 INTERRUPTED = 130
 
 
@@ -54,7 +57,7 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, or 2 with one line on stderr."""
     options = _parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], int] = options.command
+    command: Command = options.command
     try:
         return command(options)
     except InputError as error:
@@ -117,46 +120,46 @@ def _parser() -> Parser:
     search = commands.add_parser("search", help="look for the best plan of a scenario")
     add_source(search)
     search_command.add_options(search)
-    search.set_defaults(command=_search)
+    search.set_defaults(command=_on_a_scenario(search_command.run))
 
     worker = commands.add_parser("worker", help="join a search that a storage keeps")
     worker_command.add_options(worker)
-    worker.set_defaults(command=_worker)
+    worker.set_defaults(command=_printing(worker_command.run))
 
     sensitivity = commands.add_parser("sensitivity", help="print what each slider is worth")
     add_source(sensitivity)
     sensitivity_command.add_options(sensitivity)
-    sensitivity.set_defaults(command=_sensitivity)
+    sensitivity.set_defaults(command=_on_a_scenario(sensitivity_command.run))
 
     simulate = commands.add_parser("simulate", help="print how a service behaves in time")
     add_source(simulate)
     simulate_command.add_options(simulate)
-    simulate.set_defaults(command=_simulate)
+    simulate.set_defaults(command=_on_a_scenario(simulate_command.run))
 
     slices = commands.add_parser("slices", help="print prefill times by rows and slices")
     add_source(slices)
     slices_command.add_options(slices)
-    slices.set_defaults(command=_slices)
+    slices.set_defaults(command=_on_a_scenario(slices_command.run))
 
     compared = commands.add_parser("compare", help="print two to four scenarios side by side")
     compare_command.add_options(compared)
-    compared.set_defaults(command=_compare)
+    compared.set_defaults(command=_printing(compare_command.run))
 
     fidelity = commands.add_parser("fidelity", help="print predictions against measurements")
     fidelity_command.add_options(fidelity)
-    fidelity.set_defaults(command=_fidelity)
+    fidelity.set_defaults(command=_printing(fidelity_command.run))
 
     model = commands.add_parser("model", help="print what a model's config amounts to")
     model_command.add_options(model)
-    model.set_defaults(command=_model)
+    model.set_defaults(command=_printing(model_command.run))
 
     calibrate = commands.add_parser("calibrate", help="fit a chip's constants to measurements")
     calibrate_command.add_options(calibrate)
-    calibrate.set_defaults(command=_calibrate)
+    calibrate.set_defaults(command=_printing(calibrate_command.run))
 
     profile = commands.add_parser("profile", help="read a phase profile of the Ascend engine")
     profile_command.add_options(profile)
-    profile.set_defaults(command=_profile)
+    profile.set_defaults(command=_printing(profile_command.run))
 
     link = commands.add_parser("link", help="print the share link of a scenario")
     add_source(link)
@@ -198,6 +201,16 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
+def _printing(run: Callable[[argparse.Namespace], Result]) -> Command:
+    """Return the command that prints what ``run`` makes of its options."""
+    return lambda options: _print_result(*run(options), options.json)
+
+
+def _on_a_scenario(run: Callable[[Scenario, argparse.Namespace], Result]) -> Command:
+    """Return the command that prints what ``run`` makes of the scenario and its options."""
+    return lambda options: _print_result(*run(chosen_scenario(options), options), options.json)
+
+
 def _presets(options: argparse.Namespace) -> int:
     presets = scenario_presets()
     if options.json:
@@ -225,59 +238,9 @@ def _print_result(document: dict[str, Any], text: str, as_json: bool) -> int:
     return 0
 
 
-def _search(options: argparse.Namespace) -> int:
-    document, text = search_command.run(chosen_scenario(options), options)
-    return _print_result(document, text, options.json)
-
-
-def _worker(options: argparse.Namespace) -> int:
-    document, text = worker_command.run(options)
-    return _print_result(document, text, options.json)
-
-
-def _sensitivity(options: argparse.Namespace) -> int:
-    document, text = sensitivity_command.run(chosen_scenario(options), options)
-    return _print_result(document, text, options.json)
-
-
-def _simulate(options: argparse.Namespace) -> int:
-    document, text = simulate_command.run(chosen_scenario(options), options)
-    return _print_result(document, text, options.json)
-
-
-def _slices(options: argparse.Namespace) -> int:
-    document, text = slices_command.run(chosen_scenario(options), options)
-    return _print_result(document, text, options.json)
-
-
-def _compare(options: argparse.Namespace) -> int:
-    document, text = compare_command.run(options)
-    return _print_result(document, text, options.json)
-
-
-def _fidelity(options: argparse.Namespace) -> int:
-    document, text = fidelity_command.run(options)
-    return _print_result(document, text, options.json)
-
-
 def _schema(options: argparse.Namespace) -> int:
     print_json(schema_command.run(options))
     return 0
-
-
-def _model(options: argparse.Namespace) -> int:
-    document, text = model_command.run(options)
-    return _print_result(document, text, options.json)
-
-
-def _calibrate(options: argparse.Namespace) -> int:
-    document, text = calibrate_command.run(options)
-    return _print_result(document, text, options.json)
-
-
-def _profile(options: argparse.Namespace) -> int:
-    document, text = profile_command.run(options)
-    return _print_result(document, text, options.json)
 
 
 def _link(options: argparse.Namespace) -> int:

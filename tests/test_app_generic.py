@@ -18,6 +18,7 @@ REFERENCE = f"{GENERIC}@1"
 
 def at(route: str, **parameters: str) -> AppTest:
     app = opened(preset=REFERENCE, **parameters)
+    app.session_state["own"] = "Chip"
     to_page(app, route)
     assert not app.exception
     assert notices(app) == []

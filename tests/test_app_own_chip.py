@@ -38,7 +38,9 @@ FILE: dict[str, Any] = {
 
 
 def at_own(**parameters: str) -> AppTest:
+    """Open the page at its section Chip, whichever comes first."""
     app = opened(**parameters)
+    app.session_state["own"] = "Chip"
     to_page(app, "own")
     app.segmented_control(key="own:section").set_value("Chip").run()
     assert not app.exception

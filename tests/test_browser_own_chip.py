@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from explorer.cli import main
 from tests.browser import open_page, settle
@@ -14,6 +16,7 @@ from tests.browser import open_page, settle
 pytestmark = pytest.mark.browser
 
 ROW_HEIGHT, VALUE_COLUMN = 35, 230
+ATTEMPTS, PATIENCE_MS = 8, 2000
 BANDWIDTH_ROW = 2
 
 
@@ -21,9 +24,13 @@ def type_into(page: Page, row: int, x: int, text: str) -> None:
     """Type over one cell of the grid; rows are counted below the heading."""
     grid = page.locator(".stDataFrameGlideDataEditor").first
     grid.scroll_into_view_if_needed()
-    place = {"x": x, "y": ROW_HEIGHT * (row + 1.5)}
-    grid.dblclick(position=place)
     cell = page.locator("#portal textarea, #portal input").first
+    for _attempt in range(ATTEMPTS):
+        # The grid is there before it listens.
+        grid.dblclick(position={"x": x, "y": ROW_HEIGHT * (row + 1.5)})
+        with suppress(PlaywrightTimeout):
+            cell.wait_for(timeout=PATIENCE_MS)
+            break
     cell.fill(text)
     cell.press("Enter")
     settle(page)
@@ -33,7 +40,7 @@ def test_a_number_typed_into_the_grid_is_used_downloaded_and_evaluated(
     page: Page, app_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     open_page(page, f"{app_url}/own?preset=mt3000-llama2-13b@1")
-    page.get_by_role("radio", name="Chip").click()
+    page.get_by_test_id("stButtonGroup").get_by_text("Chip", exact=True).click()
     settle(page)
     type_into(page, BANDWIDTH_ROW, VALUE_COLUMN, "6e10")
     page.get_by_role("textbox", name="Name").fill("Twice")
