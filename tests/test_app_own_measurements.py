@@ -248,4 +248,4 @@ def test_the_other_pages_open_with_the_calibrated_chip() -> None:
         )
         app.run()
         assert not app.exception
-    assert any("no link to this scenario" in info.value for info in app.info)
+    assert any("travels by file" in info.value for info in app.info)

@@ -16,6 +16,7 @@ from explorer.config.links import link_query, open_link
 from explorer.config.migrations import MIGRATIONS
 from explorer.config.model import ModelDocument
 from explorer.fidelity.measurements import parse_measurements
+from explorer.search.definition import read_definition
 from explorer.serving.evaluate import evaluate
 from explorer.serving.export import export_document
 from tests import golden_files
@@ -73,6 +74,15 @@ def test_every_family_has_a_document_of_every_version() -> None:
             continue  # Written by hand, read from this repository only.
         for version in range(1, len(steps) + 2):
             assert golden(f"{stems.get(name, name)}-{version}"), (name, version)
+
+
+@pytest.mark.parametrize("path", golden("study-"), ids=lambda path: path.stem)
+def test_studies_open_to_exactly_the_plans_they_were_made_for(path: Path) -> None:
+    document = read(path)
+    space, settings = read_definition(path.stem, document)
+    assert_says(space.base.to_json(), document["scenario"])
+    assert [list(axis.values) for axis in space.axes] == [a["values"] for a in document["axes"]]
+    assert (settings.trials, settings.seed, settings.sampler) == (50, 3, "tpe")
 
 
 @pytest.mark.parametrize("path", golden("links-"), ids=lambda path: path.stem)

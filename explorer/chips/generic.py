@@ -32,6 +32,9 @@ from explorer.costs.partition import StageShare
 from explorer.costs.roofline import roofline_seconds
 from explorer.costs.terms import Bound, Stage, Term, code, fixed_term
 
+ALL_OF_IT = 1 + 1e-5
+"""A derivative is taken a small step beyond a value, which may be all of it already."""
+
 MEMORY, LINK = "memory_bandwidth_bytes_per_second", "link_bandwidth_bytes_per_second"
 
 
@@ -58,7 +61,7 @@ class Generic:
             raise refuse("chip.quantities", "", f"a {chip.family} chip also needs {peaks}")
         numbers = read_numbers(scenario, GenericNumbers)
         for name in FRACTIONS:
-            if np.any(getattr(numbers, name) > 1):
+            if np.any(getattr(numbers, name) > ALL_OF_IT):
                 value = getattr(numbers, name)
                 raise refuse(f"chip.quantities.{name}", value, "expected a fraction of at most 1")
         for precision in chip.compute_precisions:

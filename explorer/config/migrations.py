@@ -24,6 +24,7 @@ MIGRATIONS: Registry = {
     "explorer.kernel": (),
     "explorer.knobs": (),
     "explorer.link": (),
+    "explorer.study": (),
 }
 """Families that are read back. The n-th function of a family makes version n + 1 of version n and
 need not touch ``schema``. None is needed yet: fields were only ever added, each with a default.

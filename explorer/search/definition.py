@@ -10,7 +10,6 @@ from pydantic import Field
 
 from explorer.config.errors import InputError, refuse
 from explorer.config.jsonio import validated
-from explorer.config.migrations import Registry, migrated
 from explorer.config.quantity import Document, Text
 from explorer.config.scenario import parse_scenario
 from explorer.search.objectives import objective_named
@@ -19,7 +18,6 @@ from explorer.search.study import SearchSettings
 from explorer.serving.evaluate import evaluate
 
 STUDY_SCHEMA: Literal["explorer.study/1"] = "explorer.study/1"
-STUDY_MIGRATIONS: Registry = {"explorer.study": ()}
 SAME_MODEL = 1e-9
 """Relative difference that two machines' arithmetic may make."""
 
@@ -79,8 +77,7 @@ def parse_definition(name: str, found: object) -> StudyDocument:
     if not isinstance(found, Mapping):
         raise refuse("study", name, "was made by another program; expected another name")
     try:
-        document = migrated({"schema": None, **found}, "explorer.study", registry=STUDY_MIGRATIONS)
-        return validated(document, StudyDocument)
+        return validated({"schema": None, **found}, StudyDocument)
     except InputError as error:
         raise refuse("study", name, f"cannot be read: {error}") from None
 
