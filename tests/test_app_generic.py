@@ -111,7 +111,7 @@ def test_the_recipe_of_the_ascend_keeps_its_variable_as_it_is() -> None:
     found = recipe(scenario(ASCEND))
     assert found["environment: QWEN_COMM_OVERLAP_SLICES"] == "4"
     assert found["slice rule: slices"] == "4"
-    assert "ranks of a pool: buffer" not in found
+    assert not any("buffer" in name for name in found)
 
 
 def test_many_stages_are_told_shortly() -> None:

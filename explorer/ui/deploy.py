@@ -47,7 +47,8 @@ def rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for name, value in document[pool].items():
             yield f"{pool}: {_words(name)}", str(value)
         yield f"{pool}: layers of the stages", _stages(document["layers"][pool])
-    for name in ("buffer_clusters", "buffer_bytes", "pools"):
+    buffer = ("buffer_clusters", "buffer_bytes") if document["buffer_clusters"] else ()
+    for name in (*buffer, "pools"):
         yield _words(name), human(document[name], UNITS.get(name, ""))
     for group in document["ranks"]:
         last = group["first_rank"] + group["ranks"] - 1

@@ -145,7 +145,7 @@ def _named(draft: Draft) -> Draft:
     name = st.text_input("Name", key=key, max_chars=LONGEST_NAME)
     draft = replace(draft, name=str(name).strip())
     if draft.changed:
-        st.caption(f"Its id is {own_id(draft.name)}, version 1: no preset's.")
+        st.caption(f"Its id: {own_id(draft.name)}, version 1.")
     return draft
 
 
