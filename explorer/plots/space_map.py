@@ -211,8 +211,14 @@ def _add_hatching(figure: go.Figure, codes: Codes) -> None:
         figure.add_shape(
             type="path",
             path=hatching(cells, shape),
+            line={"color": GREY, "width": 1},
+        )
+        # A path's own entry in the legend is a hexagon, which says nothing.
+        figure.add_scatter(
+            x=[None],
+            y=[None],
+            mode="lines",
             name=f"does not fit: {region_name(code)} ({shape})",
-            showlegend=True,
             line={"color": GREY, "width": 1},
         )
 

@@ -1,8 +1,9 @@
-"""Short names for the settings of a plan, as tables of many plans need them."""
+"""Plans in one line, as tables of many plans need them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from explorer.config.scenario import Scenario, knob_at
 from explorer.search.space import Space
@@ -20,8 +21,9 @@ def setting_name(scenario: Scenario, path: str) -> str:
     return plain(term[1] if term is not None else knob.label)
 
 
-def setting_names(space: Space) -> list[str]:
-    """Return the names of the axes of a space, all different."""
-    names = [setting_name(space.base, axis.paths[0]) for axis in space.axes]
-    pairs = zip(names, space.axes, strict=True)
-    return [name if names.count(name) == 1 else axis.name for name, axis in pairs]
+def plan_words(space: Space, values: Sequence[object]) -> str:
+    """Return the settings of a plan, one value an axis of a space, such as ``TP_D 8, PP_D 5``."""
+    return ", ".join(
+        f"{setting_name(space.base, axis.paths[0])} {value}"
+        for axis, value in zip(space.axes, values, strict=True)
+    )

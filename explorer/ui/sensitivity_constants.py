@@ -18,7 +18,7 @@ from explorer.search.sensitivity import sensitivity
 from explorer.search.space import default_space
 from explorer.serving.evaluate import evaluate
 from explorer.ui import asked, background, state
-from explorer.ui.plan_words import setting_names
+from explorer.ui.plan_words import plan_words
 from explorer.ui.text import plain
 
 REGRET = "regret"
@@ -186,7 +186,6 @@ def _rivals(found: Regret) -> pd.DataFrame:
         shown.append(("safest", found.safest))
     others = [rival for rival in found.rivals if rival is not found.safest]
     shown += [("", rival) for rival in others[: MOST_RIVALS - len(shown)]]
-    labels = setting_names(found.space)
     return pd.DataFrame(
         [
             {
@@ -195,7 +194,7 @@ def _rivals(found: Regret) -> pd.DataFrame:
                 "worst regret": _percent(rival.worst),
                 "mean": _percent(rival.mean),
                 "does not fit at": str(rival.unfit),
-                **dict(zip(labels, map(str, rival.values), strict=True)),
+                "plan": plan_words(found.space, rival.values),
             }
             for name, rival in shown
         ]

@@ -20,7 +20,7 @@ from explorer.search.space import default_space
 from explorer.serving.evaluate import evaluate
 from explorer.serving.notes import plan_notes
 from explorer.ui import background, state
-from explorer.ui.plan_words import setting_names
+from explorer.ui.plan_words import plan_words
 from explorer.ui.text import plain
 
 CHOSEN, SECTION, CHART, APPLIED = "tradeoff:measures", "pareto", "pareto_chart", "pareto:applied"
@@ -203,7 +203,6 @@ def _figures(front: ParetoFront, point: ParetoPoint) -> str:
 
 
 def _table(front: ParetoFront) -> None:
-    labels = setting_names(front.space)
     rows = [
         {
             "": str(place + 1),
@@ -211,7 +210,7 @@ def _table(front: ParetoFront) -> None:
                 measure.label: human(value, measure.unit)
                 for measure, value in zip(front.measures, point.figures, strict=True)
             },
-            **dict(zip(labels, map(str, point.values), strict=True)),
+            "plan": plan_words(front.space, point.values),
         }
         for place, point in enumerate(front.points[:MOST_ROWS])
     ]
