@@ -155,7 +155,10 @@ def calibrate(
     first = tuple(_first_looks(measurements, chip))
     used = tuple(row.measurement for row in first if not row.reason)
     if not used:
-        reasons = "; ".join(list(dict.fromkeys(row.reason for row in first))[:MOST_REASONS])
+        named = {row.reason: row.measurement.id for row in reversed(first)}
+        reasons = "; ".join(
+            f"{row}: {why}" for why, row in list(named.items())[::-1][:MOST_REASONS]
+        )
         raise refuse("rows", "", f"none can be used: {reasons}")
     if len(names) > len(used):
         accepted = f"more constants than the {len(used)} usable rows; expected fewer"
