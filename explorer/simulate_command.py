@@ -188,6 +188,9 @@ def largest_rate_text(found: LargestRate) -> str:
     lines = [f"largest rate that holds: {rate}, {share} % of the steady state's {capacity}"]
     if found.fails_requests_per_second is not None:
         lines.append(f"  {human(found.fails_requests_per_second, 'requests/s')} does not hold")
+    if found.simulation is not None:
+        drawn = human(found.simulation.speed.offered_requests_per_second, "requests/s")
+        lines.append(f"  its run below drew arrivals at {drawn}, as chance has it")
     return "\n".join([*lines, f"  {len(found.probes)} runs"])
 
 

@@ -44,7 +44,8 @@ def summarised(
     """Return the results of a finished run."""
     seconds = tally.last_seconds
     closed = _at_mean_lengths(plan, tally)
-    speed = _speed(plan, tally, closed)
+    keeps_up = plan.saturated or not (_overloaded(plan) or tally.trend.grows())
+    speed = _speed(plan, tally, closed, keeps_up)
     caches = _caches(plan, pools, seconds)
     return Simulation(
         requests=tally.requests,
@@ -66,16 +67,18 @@ def summarised(
         buffer=_buffer(plan, pools, seconds),
         mean_in_system=mean_in_system,
         backlog_growth=tally.trend.growth(),
-        keeps_up=plan.saturated or not (_overloaded(plan) or tally.trend.grows()),
+        keeps_up=keeps_up,
         notes=_notes(plan, caches, tally, closed),
         spans=tuple(sorted(gantt.spans, key=lambda span: (span.start_seconds, span.stage))),
         occupancy=pools[0].ledger.occupancy(float(plan.evaluation.request_cache_bytes)),
     )
 
 
-def _speed(plan: SimulationPlan, tally: Tally, closed: Evaluation) -> Speed:
+def _speed(plan: SimulationPlan, tally: Tally, closed: Evaluation, keeps_up: bool) -> Speed:
     whole = tally.last_seconds
-    measured = tally.rates() or (
+    # A service that keeps up delivers what arrives: over a part of the run that is luck.
+    settled = tally.rates() if plan.saturated or not keeps_up else tally.curve.whole_rates()
+    measured = settled or (
         (tally.output_tokens / whole, tally.requests / whole) if whole > 0 else (0.0, 0.0)
     )
     pools = int(plan.evaluation.pools) / plan.pools
@@ -198,6 +201,12 @@ def _notes(
     if plan.scenario.simulation.unfilled == "by_size":
         # What is not full is then not priced as full.
         notes = [*closed.machine.notes(), *closed.machine.remarks()]
+    if not plan.saturated and tally.arrivals_seconds < float(closed.batch_seconds):
+        notes.append(
+            f"The requests arrive within {human(tally.arrivals_seconds, 's')}, and a batch takes "
+            f"{human(float(closed.batch_seconds), 's')}: too short a time to show whether a queue "
+            "grows."
+        )
     trace, measured = plan.trace, plan.scenario.measured
     if trace is not None:
         prompt, output = _mean_lengths(tally)
