@@ -100,6 +100,12 @@ class Deployment:
         if not is_measured(self.inputs.model):
             ran, model = measured_model().name, self.inputs.model.name
             notes.append(f"The report's engine ran {ran}: it may not run {model}.")
+        worlds = int(self.inputs.scenario.workload.clusters_total) // int(plan.tp_prefill)
+        if worlds > 1:
+            notes.append(
+                f"The lines start one world; the cards hold {worlds}. Each further one takes devices "
+                "and an id path of its own."
+            )
         if int(plan.tp_prefill) != int(plan.tp_decode):
             notes.append("One world serves both phases: the lines use the prefill TP.")
         if int(plan.micro_batch_prefill) > 1 or int(plan.micro_batch_decode) > 1:
