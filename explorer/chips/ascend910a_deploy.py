@@ -103,8 +103,8 @@ class Deployment:
         worlds = int(self.inputs.scenario.workload.clusters_total) // int(plan.tp_prefill)
         if worlds > 1:
             notes.append(
-                f"The lines start one world; the cards hold {worlds}. Each further one takes devices "
-                "and an id path of its own."
+                f"The lines start one world; the cards hold {worlds}. Each further one takes "
+                "devices and an id path of its own."
             )
         if int(plan.tp_prefill) != int(plan.tp_decode):
             notes.append("One world serves both phases: the lines use the prefill TP.")
