@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import plotly.graph_objects as go
 
 from explorer.config.units import human
+from explorer.plots.search import value_axis
 from explorer.plots.style import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, YELLOW, base_figure
 from explorer.search.certificate import Certificate
 from explorer.search.comparison import Comparison
@@ -54,7 +55,7 @@ def comparison_lines(found: Comparison) -> Lines:
 
 def comparison_figure(found: Lines, by: Literal["trial", "seconds"], value_title: str) -> go.Figure:
     """Draw the best so far of each sampler as steps, and the floor as a dashed line."""
-    figure = base_figure(340, f"comparison-{by}")
+    figure = base_figure(300, f"comparison-{by}")
     ends = [0.0]
     for index, line in enumerate(found.lines):
         along = line.trials if by == "trial" else line.seconds
@@ -83,5 +84,9 @@ def comparison_figure(found: Lines, by: Literal["trial", "seconds"], value_title
             hoverinfo="skip",
         )
     figure.update_xaxes(title="trial" if by == "trial" else "time [s]")
-    figure.update_yaxes(title=value_title, type="log", nticks=6)
+    every = [value for line in found.lines for value in line.best]
+    figure.update_yaxes(title=value_title, **value_axis([*every, found.floor]))
+    if by == "seconds":
+        # The chart above it has the same lines.
+        figure.update_layout(showlegend=False)
     return figure

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import plotly.graph_objects as go
 
 from explorer.config.units import human
 from explorer.plots.style import BLUE, GREEN, GREY, base_figure
+
+TICK_STEPS = (1, 2, 5)
+FEWEST_TICKS, MOST_TICKS = 3, 8
+MARGIN = 1.1
 
 
 class SearchTrace(NamedTuple):
@@ -64,5 +69,21 @@ def search_figure(
             hoverinfo="skip",
         )
     figure.update_xaxes(title="trial")
-    figure.update_yaxes(title=f"{name} [{unit}]", type="log", nticks=6)
+    figure.update_yaxes(title=f"{name} [{unit}]", **value_axis((*trace.values, *trace.best)))
     return figure
+
+
+def value_axis(values: Sequence[float]) -> dict[str, object]:
+    """Return a logarithmic axis whose every tick says its whole value, linear for a small range."""
+    positive = [value for value in values if value > 0 and math.isfinite(value)]
+    if not positive:
+        return {"nticks": 6}
+    low, high = min(positive) / MARGIN, max(positive) * MARGIN
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [step * 10.0**decade for decade in decades for step in TICK_STEPS]
+    ticks = [tick for tick in ticks if low <= tick <= high]
+    if len(ticks) < FEWEST_TICKS:
+        return {"nticks": 6}
+    if len(ticks) > MOST_TICKS:
+        ticks = [tick for tick in ticks if math.log10(tick).is_integer()]
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}

@@ -85,10 +85,16 @@ def default_range(scenario: Scenario, path: str) -> str:
         return f"{knob.minimum:g}:{knob.maximum:g}"
     low, high = max(now / 2, knob.minimum), min(now * 2, knob.maximum)
     if not knob.whole:
-        return f"{low:.12g}:{high:.12g}"
+        return f"{_short(low)}:{_short(high)}"
     first, last = math.ceil(low), math.floor(high)
     step = (last - first) // (POINTS_WITHOUT_STEP - 1)
     return f"{first}:{last}:{step}" if 1 < step < MOST_POINTS else f"{first}:{last}"
+
+
+def _short(value: float) -> str:
+    """Return a number as a person would type it: with an exponent where that is shorter."""
+    plain = f"{value:.12g}"
+    return min(plain, np.format_float_scientific(_tidy(value), trim="-", exp_digits=1), key=len)
 
 
 def _numbers(knob: Knob, given: str) -> tuple[Value, ...]:

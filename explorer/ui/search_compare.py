@@ -31,7 +31,6 @@ def compare_section(job: SearchJob | None) -> None:
             "without settings solved inside a trial, without neighbours of the best."
         )
         settings, space, how = chosen()
-        known = _known(job, space, settings)
 
         def prepare() -> Prepared:
             wanted, among, proof = chosen()
@@ -44,8 +43,6 @@ def compare_section(job: SearchJob | None) -> None:
         )
         if found is not None and found.curves:
             _draw(found)
-        elif known is not None and found is None:
-            st.caption("The optimum is known from the search above.")
 
 
 def _fingerprint(space: Space, settings: SearchSettings, how: ProofSettings) -> str:
@@ -63,14 +60,9 @@ def _known(job: SearchJob | None, space: Space, settings: SearchSettings) -> Pro
 def _draw(found: Comparison) -> None:
     objective = found.settings.objective
     lines = comparison_lines(found)
-    title = f"{objective.label} [{objective.unit}]"
-    by_trial, by_time = st.columns(2)
-    by_trial.plotly_chart(
-        comparison_figure(lines, "trial", title), key="compare:trial", width="stretch"
-    )
-    by_time.plotly_chart(
-        comparison_figure(lines, "seconds", title), key="compare:seconds", width="stretch"
-    )
+    title = f"best so far [{objective.unit}]"
+    st.plotly_chart(comparison_figure(lines, "trial", title), key="compare:trial", width="stretch")
+    st.plotly_chart(comparison_figure(lines, "seconds", title), key="compare:time", width="stretch")
     st.table(_table(found), hide_index=True)
     for reason in found.left_out:
         st.caption(f"Left out: {plain(reason)}.")
@@ -90,7 +82,6 @@ def _table(found: Comparison) -> pd.DataFrame:
                 else f"after {human(arrival.trial, 'trials')}, {human(arrival.seconds, 's')}",
                 "distinct plans": f"{curve.distinct_plans:,}",
                 "time": human(curve.seconds, "s"),
-                "solved in each trial": f"{len(curve.solved_exactly)} settings",
             }
         )
     return pd.DataFrame(rows)

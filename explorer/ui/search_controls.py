@@ -39,15 +39,17 @@ LIMITS = (
 )
 FORM = "lowest:highest or lowest:highest:step"
 COLUMNS = 3
+FEW_VALUES = 5
 
 
 def controls(scenario: Scenario) -> bool:
-    """Draw the settings of a search; return whether they can be used."""
-    _effort()
-    with folded("What is searched: settings, ranges, limits and budget", "searched") as is_open:
+    """Draw the settings of a search, folded away; return whether they can be used."""
+    with folded("What is searched, within which limits, and how hard", "searched") as is_open:
         if is_open:
+            _effort()
             _what(scenario)
             _limits(scenario)
+            _proof()
     try:
         settings, space, how = chosen()
     except InputError as error:
@@ -59,16 +61,18 @@ def controls(scenario: Scenario) -> bool:
 
 def objective_choice() -> Objective:
     """Draw the choice of the objective and return it."""
-    return OBJECTIVES[
+    objective = OBJECTIVES[
         st.radio(
             "Objective",
             options=list(OBJECTIVES),
             format_func=lambda name: OBJECTIVES[name].label.capitalize(),
-            captions=[item.equation for item in OBJECTIVES.values()],
+            horizontal=True,
             key="objective",
             persist_state="session",
         )
     ]
+    st.caption(plain(objective.equation))
+    return objective
 
 
 def chosen() -> tuple[SearchSettings, Space, ProofSettings]:
@@ -149,8 +153,8 @@ def _what(scenario: Scenario) -> None:
         persist_state="session",
     )
     st.caption(
-        f"Ranges as {FORM}. An empty one is all that the slider has; of what is searched too, "
-        "half to twice its present value."
+        f"Ranges as {FORM}; whole numbers without a step are all of them. An empty range means "
+        "the values shown in grey."
     )
     searched = [*(p for p in plan if p not in _held(scenario, PINNED)), *_held(scenario, FURTHER)]
     for start in range(0, len(searched), COLUMNS):
@@ -162,7 +166,6 @@ def _what(scenario: Scenario) -> None:
                 placeholder=_default(scenario, path),
                 persist_state="session",
             )
-    _proof()
 
 
 def _proof() -> None:
@@ -221,14 +224,15 @@ def _size(space: Space, settings: SearchSettings, how: ProofSettings) -> None:
     """Say how many plans there are, and how the best of them is proved."""
     objective = settings.objective
     searched = fixed_batch_space(space) if objective.fixes_batch else space
-    count = plans(searched.size)
+    among = f"{settings.trials:,} trials among {plans(searched.size)}"
     if enumerates(space, objective, how):
         seconds = human(_seconds(searched), "s")
-        st.caption(f"{count}. For the proof every one of them is evaluated: about {seconds}.")
+        st.caption(f"{among}. The proof then evaluates every one of them: about {seconds}.")
     else:
+        most, seconds = plans(how.enumerate_up_to), human(how.bound_seconds, "s")
         st.caption(
-            f"{count}, more than the {plans(how.enumerate_up_to)} that are evaluated one by one: "
-            f"the optimum is bounded, for at most {human(how.bound_seconds, 's')}."
+            f"{among}, more than the {most} that are evaluated one by one: the proof bounds the "
+            f"optimum, for at most {seconds}."
         )
 
 
@@ -276,14 +280,24 @@ def _keep_known(scenario: Scenario) -> None:
 
 
 def _default(scenario: Scenario, path: str) -> str:
+    """Return what an empty range means."""
+    axis = default_space(scenario).axis(path)
+    if axis is not None:
+        return _listed(axis.values)
     try:
         return default_range(scenario, path)
     except InputError:
         return FORM
 
 
+def _listed(values: Values) -> str:
+    if len(values) <= FEW_VALUES:
+        return ", ".join(map(str, values))
+    return f"{', '.join(map(str, values[:3]))} … {values[-1]}"
+
+
 def _name(scenario: Scenario, path: str) -> str:
     knob: Knob | None = knob_at(scenario, path)
     if knob is None:
         return path
-    return plain(f"{knob.label} [{knob.unit}]" if knob.unit else knob.label)
+    return plain(f"{knob.label}, {knob.unit}" if knob.unit else knob.label)
