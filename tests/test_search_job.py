@@ -6,6 +6,7 @@ import itertools
 import math
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -13,9 +14,12 @@ from explorer.config.errors import refuse
 from explorer.config.presets import load_scenario_preset
 from explorer.config.scenario import parse_scenario
 from explorer.search import job as module
-from explorer.search.job import SearchJob, thinned
+from explorer.search.job import SearchJob, plain_settings, thinned
+from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN
+from explorer.search.proof import ProofSettings
 from explorer.search.space import Space, default_space
 from explorer.search.study import SearchSettings, search
+from explorer.serving.evaluate import evaluate
 
 PATIENCE = 60.0
 
@@ -136,3 +140,74 @@ def test_history_is_thinned_evenly_with_both_ends(count: int) -> None:
         assert (thin[0], thin[-1]) == (history[0], history[-1])
     steps = {b[0] - a[0] for a, b in itertools.pairwise(thin)}
     assert not steps or max(steps) - min(steps) <= 1
+
+
+def test_a_job_proves_by_bounds_what_is_too_large(space: Space) -> None:
+    job = SearchJob(
+        space, SearchSettings(trials=3), certified=True, proof=ProofSettings(enumerate_up_to=10)
+    )
+    assert job.start().wait(PATIENCE)
+    status = job.status()
+    assert status.state == "done"
+    assert status.certificate is None
+    assert status.bound.closed
+    assert status.report is None
+    assert status.best_value == status.bound.bound
+    assert float(evaluate(status.best).objective(CLUSTER_SECONDS_PER_TOKEN.name)) == (
+        status.best_value
+    )
+    assert status.result.best_value >= status.best_value
+
+
+def test_a_job_ends_with_what_the_sampler_alone_reaches(space: Space) -> None:
+    settings = SearchSettings(trials=20, seed=4)
+    job = SearchJob(space, settings, plain=True).start()
+    assert job.wait(PATIENCE)
+    alone = job.status().plain
+    expected = search(space, SearchSettings(trials=20, seed=4, sampler="tpe", plain=True))
+    assert str(alone.history) == str(expected.history)
+    assert alone.solved_exactly == ()
+    assert plain_settings(SearchSettings(sampler="nsga2")).sampler == "nsga2"
+    assert plain_settings(SearchSettings(sampler="grid")).sampler == "tpe"
+
+
+def test_a_job_that_finds_nothing_says_what_is_nearest(space: Space) -> None:
+    tight = space.base.replacing({"workload.clusters_total": 4, "plan.pp_decode": 32})
+    narrow = Space(tight, (space.axis("plan.dp_prefill"),))
+    job = SearchJob(narrow, SearchSettings(trials=3), certified=True, plain=True).start()
+    assert job.wait(PATIENCE)
+    status = job.status()
+    assert (status.state, status.best, status.plain) == ("done", None, None)
+    assert status.nearest.feasible
+    assert evaluate(status.nearest.scenario).feasible
+
+
+@pytest.mark.parametrize("state", ["searching", "certifying", "bounding", "comparing"])
+def test_stop_ends_it_whatever_it_is_doing(space: Space, state: str) -> None:
+    how = ProofSettings(enumerate_up_to=10) if state == "bounding" else ProofSettings()
+    wide = default_space(
+        space.base,
+        vary={
+            "hardware.gsm_bytes": tuple(range(3_000_000, 12_000_000, 50_000)),
+            "hardware.memory_bytes": tuple(1e9 * k for k in range(10, 40)),
+        }
+        if state == "bounding"
+        else {},
+    )
+    trials = 50_000 if state in ("searching", "comparing") else 2
+    settings = SearchSettings(trials=trials, sampler="random")
+    if state == "comparing":
+        settings = replace(settings, trials=2)
+    job = SearchJob(wide, settings, certified=state != "searching", proof=how, plain=True)
+    if state == "comparing":
+        job.settings = replace(settings, trials=50_000)
+        job._stored = lambda *arguments: search(wide, settings, *arguments[2:])
+    job.start()
+    deadline = time.monotonic() + PATIENCE
+    while job.status().state != state and not job.status().finished:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    job.stop()
+    assert job.wait(20.0)
+    assert job.status().state == "stopped"
+    assert job.status().best is not None

@@ -42,6 +42,7 @@ class Sampler:
         label: what a page calls it.
         needs: package beyond the requirements, empty for none.
         exhaustive: whether it tries every combination once, whatever it finds.
+        follows_a_list: whether it would try a plan again that was tried before its turn.
         finite: whether it cannot do with infinite values; what breaks a constraint then tells a
             penalty that grows with the violation.
     """
@@ -50,6 +51,7 @@ class Sampler:
     label: str
     needs: str = ""
     exhaustive: bool = False
+    follows_a_list: bool = False
     finite: bool = False
 
     @property
@@ -68,7 +70,7 @@ SAMPLERS = {
         Sampler("cmaes", "CMA-ES", needs="cmaes", finite=True),
         Sampler("gp", "Gaussian process", needs="torch"),
         Sampler("brute", "brute force", exhaustive=True),
-        Sampler("grid", "grid", exhaustive=True),
+        Sampler("grid", "grid", exhaustive=True, follows_a_list=True),
     )
 }
 

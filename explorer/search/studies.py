@@ -87,7 +87,7 @@ def begin_or_resume(
     judge = judge_of(space, settings)
     settings, choice = settled(settings, judge.axes)
     wanted = study_document(space, settings)
-    plans = first_plans(judge)[: settings.trials] if settings.guided else []
+    plans = first_plans(judge)[: settings.trials] if settings.begins_with_plans else []
     with storage.errors():
         try:
             study = new_study(settings, judge.axes, storage.backend, name)

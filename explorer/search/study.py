@@ -73,9 +73,14 @@ class SearchSettings:
             raise refuse("seed", self.seed, f"expected a whole number from 0 to {2**32 - 1}")
 
     @property
+    def begins_with_plans(self) -> bool:
+        """Whether the first plans come before the sampler's proposals, in settled settings."""
+        return not (self.plain or SAMPLERS[self.sampler].follows_a_list)
+
+    @property
     def guided(self) -> bool:
-        """Whether first plans and neighbours of the best come before the sampler's proposals."""
-        return not (self.plain or (self.sampler != AUTO and SAMPLERS[self.sampler].exhaustive))
+        """Whether neighbours of the best come before the sampler's proposals."""
+        return not (self.plain or SAMPLERS[self.sampler].exhaustive)
 
 
 @dataclass(frozen=True)
@@ -149,7 +154,7 @@ def search(
     judge = Judge(chosen, objective, () if settings.plain else solvable_axes(chosen))
     settings, choice = settled(settings, judge.axes)
     study = new_study(settings, judge.axes)
-    queue = deque(first_plans(judge) if settings.guided else ())
+    queue = deque(first_plans(judge) if settings.begins_with_plans else ())
     tally = Tally(objective)
     for number in range(settings.trials):
         planned = queue.popleft() if queue else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from explorer.config.units import human, significant
+from explorer.config.units import SIGNIFICANT, human, significant
 from explorer.search.bound import Bound
 from explorer.search.certificate import Certificate
 from explorer.search.proof import Proof
@@ -21,9 +21,11 @@ def verdict(proof: Proof | None, value: float) -> str:
 
 
 def at_most(value: float) -> str:
-    """Return a number with three significant figures, rounded so that it is never too small."""
-    text = significant(value)
-    return text if float(text.replace(",", "")) >= value else significant(value * 1.01)
+    """Return a number with three significant figures, rounded up."""
+    if not 0 < value < math.inf:
+        return significant(value)
+    scale = 10.0 ** max(SIGNIFICANT - 1 - math.floor(math.log10(value)), 0)
+    return significant(math.ceil(value * scale * (1 - SAME)) / scale)
 
 
 def plans(count: int) -> str:
