@@ -137,6 +137,21 @@ def test_operations_enclose(ends: list[float], a: float, b: float, name: str) ->
     assert np.isnan(value) or found.lowest <= value <= found.highest
 
 
+@given(st.floats(0.001, 4), st.floats(1, 3), st.floats(-3, 60), st.floats(0, 30), st.floats(0, 1))
+def test_powers_of_positive_numbers_enclose(
+    base: float, factor: float, exponent: float, more: float, part: float
+) -> None:
+    bases = Interval(scalar(base), scalar(base * factor))
+    exponents = Interval(scalar(exponent), scalar(exponent + more))
+    x, y = base * factor**part, exponent + part * more
+    found = bases**exponents
+    assert found.lowest <= x**y <= found.highest
+    point = 0.5**exponents
+    assert point.lowest <= 0.5**y <= point.highest
+    unknown = (scalar(0.0) - bases) ** exponents
+    assert (unknown.lowest, unknown.highest) == (-np.inf, np.inf)
+
+
 @given(st.lists(numbers, min_size=4, max_size=4))
 def test_comparisons_know_what_is_sure(ends: list[float]) -> None:
     first, second = sorted(ends[:2]), sorted(ends[2:])

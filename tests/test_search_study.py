@@ -11,6 +11,8 @@ import pytest
 from explorer.config.errors import InputError
 from explorer.config.presets import load_scenario_preset
 from explorer.config.scenario import Scenario, parse_scenario
+from explorer.search import study
+from explorer.search.bound import prove
 from explorer.search.certificate import certify
 from explorer.search.objectives import (
     CLUSTER_SECONDS_PER_TOKEN,
@@ -162,31 +164,48 @@ def test_eq22_searches_the_fixed_batch() -> None:
     [
         ("mt3000-llama2-7b", CLUSTER_SECONDS_PER_TOKEN),
         ("mt3000-llama2-13b", THROUGHPUT),
+        ("mt3000-llama-30b", CLUSTER_SECONDS_PER_TOKEN),
         ("mt3000-llama2-70b", THROUGHPUT),
         ("ascend910a-qwen3.8-27b", CLUSTER_SECONDS_PER_TOKEN),
     ],
     ids=lambda value: getattr(value, "name", value),
 )
 def test_three_hundred_trials_come_within_one_percent(name: str, objective: object) -> None:
+    """One seed each; ten seeds of each preset: ``python -m tests.benchmarks.seeds``."""
     space = default_space(preset(name))
-    found = search(space, SearchSettings(objective, trials=300, seed=11))
-    assert certify(space, objective).gap(found.best_value) <= 0.01
+    found = search(space, SearchSettings(objective, trials=300, seed=11, sampler="tpe"))
+    proof = prove(space, objective, seconds=300)
+    assert proof.closed
+    assert proof.gap(found.best_value) <= 0.01
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "objective"),
-    [("mt3000-llama2-7b", THROUGHPUT), ("mt3000-llama-30b", CLUSTER_SECONDS_PER_TOKEN)],
-    ids=lambda value: getattr(value, "name", value),
-)
-def test_nine_of_ten_seeds_come_within_one_percent(name: str, objective: object) -> None:
-    space = default_space(preset(name))
-    certificate = certify(space, objective)
+def test_nine_of_ten_seeds_come_within_one_percent() -> None:
+    space = default_space(preset("mt3000-llama2-7b"))
+    certificate = certify(space, THROUGHPUT)
     close = [
-        certificate.gap(search(space, SearchSettings(objective, seed=seed)).best_value) <= 0.01
+        certificate.gap(search(space, SearchSettings(THROUGHPUT, seed=seed)).best_value) <= 0.01
         for seed in range(10)
     ]
     assert sum(close) >= 9
+
+
+def test_the_climb_counts_as_one_trial_and_may_be_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hardware axes that the sampler hardly meets: lines through the best plan find them."""
+    scenario = preset("mt3000-llama2-7b")
+    vary = {
+        "hardware.ddr_bandwidth_bytes_per_second": tuple(30e9 + 1e8 * k for k in range(300)),
+        "hardware.mpi_bandwidth_bytes_per_second": tuple(5e9 + 1e7 * k for k in range(300)),
+    }
+    space = varied_space(scenario, {**vary, "plan.dp_prefill": (4, 11)})
+    settings = SearchSettings(THROUGHPUT, trials=20, sampler="random")
+    found = search(space, settings)
+    assert found.trials == 20
+    assert found.best.value("hardware.ddr_bandwidth_bytes_per_second") == 30e9 + 1e8 * 299
+    monkeypatch.setattr(study, "climb", lambda space, objective, values: (values, math.nan))
+    without = search(space, settings)
+    assert without.history[:8] == found.history[:8]
+    assert THROUGHPUT.better(found.best_value, without.best_value)
 
 
 def test_a_solved_pool_is_the_best_of_all_its_sizes() -> None:

@@ -199,6 +199,21 @@ def _divide(a: Ends, b: Ends) -> Interval:
         return _repaired(np.where(crossing, -np.inf, low), np.where(crossing, np.inf, high))
 
 
+def _power(a: Ends, b: Ends) -> Interval:
+    """Powers of what is not negative: extreme at the corners; unbounded for other bases.
+
+    A power is not rounded to the nearest number, so both ends are moved out by one.
+    """
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        powers = [np.power(x, y) for x in a for y in b]
+    low, high = _extreme(np.minimum, powers), _extreme(np.maximum, powers)
+    negative = a[0] < 0
+    return _repaired(
+        np.where(negative, -np.inf, np.nextafter(low, -np.inf)),
+        np.where(negative, np.inf, np.nextafter(high, np.inf)),
+    )
+
+
 def _repaired(low: Array, high: Array) -> Interval:
     """Return the interval with what is undefined (0 x infinity, 0 / 0) left unbounded."""
     if np.isnan(low).any() or np.isnan(high).any():
@@ -289,6 +304,7 @@ _OPERATIONS: dict[np.ufunc, Callable[..., Any]] = {
     np.subtract: _subtract,
     np.multiply: _multiply,
     np.divide: _divide,
+    np.power: _power,
     np.negative: _negative,
     np.maximum: _rising(np.maximum),
     np.minimum: _rising(np.minimum),
