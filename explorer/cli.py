@@ -6,19 +6,25 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from explorer import (
+    calibrate_command,
     compare_command,
     fidelity_command,
+    model_command,
+    profile_command,
+    schema_command,
     search_command,
     sensitivity_command,
     simulate_command,
     slices_command,
     worker_command,
 )
+from explorer.chips.registry import check_numbers
+from explorer.config.chip import Chip
 from explorer.config.errors import InputError, printable
-from explorer.config.files import scenario_from
+from explorer.config.files import chip_from, is_file, scenario_from
 from explorer.config.links import (
     DEFAULT_PRESET,
     apply_texts,
@@ -27,12 +33,16 @@ from explorer.config.links import (
     open_link,
     split_assignments,
 )
+from explorer.config.own_model import LEAD, model_from, with_model
 from explorer.config.presets import scenario_presets
 from explorer.config.scenario import Scenario
 from explorer.serving.export import export_document
 from explorer.terminal import evaluation_text, presets_text
 
 BAD_INPUT = 2
+Result: TypeAlias = tuple[dict[str, Any], str]
+"""The document of a command, and the same as text."""
+Command: TypeAlias = Callable[[argparse.Namespace], int]
 INTERRUPTED = 130
 
 
@@ -47,7 +57,7 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, or 2 with one line on stderr."""
     options = _parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], int] = options.command
+    command: Command = options.command
     try:
         return command(options)
     except InputError as error:
@@ -61,9 +71,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def chosen_scenario(options: argparse.Namespace) -> Scenario:
-    """Return the scenario that ``SOURCE`` and ``--set`` name; raises InputError."""
-    scenario = scenario_from(options.source)
-    changed, problems = apply_texts(scenario, split_assignments(options.set))
+    """Return the scenario that ``SOURCE``, ``--chip``, ``--model`` and ``--set`` name.
+
+    Chip and model come first, so that what ``--set`` says is what is used or refused.
+
+    Raises:
+        InputError: for what cannot be read or is not accepted.
+    """
+    scenario, texts = scenario_from(options.source), split_assignments(options.set)
+    if options.chip is not None:
+        chip = chip_from(options.chip)
+        if isinstance(chip, Chip):
+            check_numbers(chip)
+        scenario = scenario.with_chip(chip)
+    chosen = options.model
+    if chosen is None and is_file(texts.get("model", "")):
+        chosen = texts.pop("model")
+    if chosen is not None:
+        scenario, adjusted = with_model(scenario, model_from(chosen).document)
+        for problem in adjusted:
+            print(f"explorer: {LEAD}: {problem.sentence()}", file=sys.stderr)
+    changed, problems = apply_texts(scenario, texts)
     if problems:
         raise InputError(problems)
     return changed
@@ -92,34 +120,46 @@ def _parser() -> Parser:
     search = commands.add_parser("search", help="look for the best plan of a scenario")
     add_source(search)
     search_command.add_options(search)
-    search.set_defaults(command=_search)
+    search.set_defaults(command=_on_a_scenario(search_command.run))
 
     worker = commands.add_parser("worker", help="join a search that a storage keeps")
     worker_command.add_options(worker)
-    worker.set_defaults(command=_worker)
+    worker.set_defaults(command=_printing(worker_command.run))
 
     sensitivity = commands.add_parser("sensitivity", help="print what each slider is worth")
     add_source(sensitivity)
     sensitivity_command.add_options(sensitivity)
-    sensitivity.set_defaults(command=_sensitivity)
+    sensitivity.set_defaults(command=_on_a_scenario(sensitivity_command.run))
 
     simulate = commands.add_parser("simulate", help="print how a service behaves in time")
     add_source(simulate)
     simulate_command.add_options(simulate)
-    simulate.set_defaults(command=_simulate)
+    simulate.set_defaults(command=_on_a_scenario(simulate_command.run))
 
     slices = commands.add_parser("slices", help="print prefill times by rows and slices")
     add_source(slices)
     slices_command.add_options(slices)
-    slices.set_defaults(command=_slices)
+    slices.set_defaults(command=_on_a_scenario(slices_command.run))
 
     compared = commands.add_parser("compare", help="print two to four scenarios side by side")
     compare_command.add_options(compared)
-    compared.set_defaults(command=_compare)
+    compared.set_defaults(command=_printing(compare_command.run))
 
     fidelity = commands.add_parser("fidelity", help="print predictions against measurements")
     fidelity_command.add_options(fidelity)
-    fidelity.set_defaults(command=_fidelity)
+    fidelity.set_defaults(command=_printing(fidelity_command.run))
+
+    model = commands.add_parser("model", help="print what a model's config amounts to")
+    model_command.add_options(model)
+    model.set_defaults(command=_printing(model_command.run))
+
+    calibrate = commands.add_parser("calibrate", help="fit a chip's constants to measurements")
+    calibrate_command.add_options(calibrate)
+    calibrate.set_defaults(command=_printing(calibrate_command.run))
+
+    profile = commands.add_parser("profile", help="read a phase profile of the Ascend engine")
+    profile_command.add_options(profile)
+    profile.set_defaults(command=_printing(profile_command.run))
 
     link = commands.add_parser("link", help="print the share link of a scenario")
     add_source(link)
@@ -130,6 +170,10 @@ def _parser() -> Parser:
     opened.add_argument("link", metavar="LINK", help="a share link, its query, or a file")
     opened.add_argument("--json", action="store_true", help="print one JSON document")
     opened.set_defaults(command=_open)
+
+    schema = commands.add_parser("schema", help="print the JSON Schema of a document")
+    schema_command.add_options(schema)
+    schema.set_defaults(command=_schema)
     return parser
 
 
@@ -137,13 +181,34 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name a scenario."""
     parser.add_argument("source", metavar="ID|FILE", help="a preset, or a scenario or export file")
     parser.add_argument(
+        "--model",
+        metavar="CONFIG.json",
+        help="use another model: a Hugging Face config, a model document, or a preset",
+    )
+    parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="PATH=VALUE",
-        help="change one field, such as plan.tp_decode=4; may be repeated",
+        help="change one field, such as plan.tp_decode=4, or take back a number of the chip with "
+        "hardware.memory_bytes=default; may be repeated",
+    )
+    parser.add_argument(
+        "--chip",
+        metavar="ID|FILE",
+        help="another chip: a preset, or a file of one's own; numbers set on the present one go",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def _printing(run: Callable[[argparse.Namespace], Result]) -> Command:
+    """Return the command that prints what ``run`` makes of its options."""
+    return lambda options: _print_result(*run(options), options.json)
+
+
+def _on_a_scenario(run: Callable[[Scenario, argparse.Namespace], Result]) -> Command:
+    """Return the command that prints what ``run`` makes of the scenario and its options."""
+    return lambda options: _print_result(*run(chosen_scenario(options), options), options.json)
 
 
 def _presets(options: argparse.Namespace) -> int:
@@ -173,39 +238,9 @@ def _print_result(document: dict[str, Any], text: str, as_json: bool) -> int:
     return 0
 
 
-def _search(options: argparse.Namespace) -> int:
-    document, text = search_command.run(chosen_scenario(options), options)
-    return _print_result(document, text, options.json)
-
-
-def _worker(options: argparse.Namespace) -> int:
-    document, text = worker_command.run(options)
-    return _print_result(document, text, options.json)
-
-
-def _sensitivity(options: argparse.Namespace) -> int:
-    document, text = sensitivity_command.run(chosen_scenario(options), options)
-    return _print_result(document, text, options.json)
-
-
-def _simulate(options: argparse.Namespace) -> int:
-    document, text = simulate_command.run(chosen_scenario(options), options)
-    return _print_result(document, text, options.json)
-
-
-def _slices(options: argparse.Namespace) -> int:
-    document, text = slices_command.run(chosen_scenario(options), options)
-    return _print_result(document, text, options.json)
-
-
-def _compare(options: argparse.Namespace) -> int:
-    document, text = compare_command.run(options)
-    return _print_result(document, text, options.json)
-
-
-def _fidelity(options: argparse.Namespace) -> int:
-    document, text = fidelity_command.run(options)
-    return _print_result(document, text, options.json)
+def _schema(options: argparse.Namespace) -> int:
+    print_json(schema_command.run(options))
+    return 0
 
 
 def _link(options: argparse.Namespace) -> int:
@@ -223,7 +258,7 @@ def _open(options: argparse.Namespace) -> int:
     text: str = options.link
     if "preset=" in text or "?" in text:
         opened = open_link(text, DEFAULT_PRESET)
-        if any(problem.field == "preset" for problem in opened.problems):
+        if opened.meaningless:
             raise InputError(opened.problems)
         _print_export(opened.scenario, options.json)
         if opened.problems:

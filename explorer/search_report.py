@@ -212,7 +212,7 @@ def _of_certificate(document: dict[str, Any]) -> list[str]:
     else:
         left = certificate["open_plans"]
         lines.append(
-            f"  {human(certificate['cells'], 'boxes')} of plans looked at in "
+            f"  {human(certificate['cells'], 'parts')} of the space looked at in "
             f"{human(certificate['seconds'], 's')}; "
             f"{plans(left) if left else 'none'} left to rule out"
         )

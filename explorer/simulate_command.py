@@ -15,6 +15,7 @@ from explorer.config.scenario import Scenario
 from explorer.config.simulation import SIMULATION_WORDS
 from explorer.config.units import human, significant
 from explorer.serving.capacity import LargestRate, LeastClusters, largest_rate, least_clusters
+from explorer.serving.constraints import Constraint
 from explorer.serving.report import violation_message
 from explorer.serving.request_rows import RowWriter
 from explorer.serving.simulation import simulate
@@ -82,8 +83,7 @@ def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any]
         require_context(trace, int(scenario.workload.max_context_tokens))
     broken = misfits(scenario, trace is not None)
     if broken:
-        lines = [f"  {violation_message(constraint)}" for constraint in broken]
-        return misfit_document(broken), "\n".join(["this plan does not fit:", *lines])
+        return _misfit(broken)
     with _rows(options.csv) as reader:
         found = simulate(scenario, trace, reader=reader)
     document = simulation_document(scenario, found, trace)
@@ -147,24 +147,30 @@ def _cannot_write(path: str, error: Exception) -> InputError:
 
 
 def _search(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    broken = misfits(scenario)
+    if options.least_clusters:
+        # How many clusters there are is what is looked for.
+        broken = tuple(constraint for constraint in broken if constraint.name != "clusters")
+    if broken:
+        return _misfit(broken)
     if options.least_clusters:
         rate = float(scenario.simulation.rate_requests_per_second)
         least = least_clusters(scenario, rate, _progress)
         text, served, found = least_clusters_text(least), least.scenario, least.simulation
         extra = {"least_clusters": least_clusters_document(least)}
     else:
-        broken = misfits(scenario)
-        if broken:
-            lines = [f"  {violation_message(constraint)}" for constraint in broken]
-            return misfit_document(broken), "\n".join(["this plan does not fit:", *lines])
         largest = largest_rate(scenario, _progress)
         text, served, found = largest_rate_text(largest), scenario, largest.simulation
         extra = {"largest_rate": largest_rate_document(largest)}
     if found is None or served is None:
-        document = misfit_document(()) | {"feasible": True} | extra
-        return document, text
+        return misfit_document(()) | {"feasible": True} | extra, text
     document = simulation_document(served, found) | extra
     return document, f"{text}\n\n{simulation_text(scenario.name, document)}"
+
+
+def _misfit(broken: tuple[Constraint, ...]) -> tuple[dict[str, Any], str]:
+    lines = [f"  {violation_message(constraint)}" for constraint in broken]
+    return misfit_document(broken), "\n".join(["this plan does not fit:", *lines])
 
 
 def _progress(what: str) -> None:
@@ -182,6 +188,9 @@ def largest_rate_text(found: LargestRate) -> str:
     lines = [f"largest rate that holds: {rate}, {share} % of the steady state's {capacity}"]
     if found.fails_requests_per_second is not None:
         lines.append(f"  {human(found.fails_requests_per_second, 'requests/s')} does not hold")
+    if found.simulation is not None:
+        drawn = human(found.simulation.speed.offered_requests_per_second, "requests/s")
+        lines.append(f"  its run below drew arrivals at {drawn}, as chance has it")
     return "\n".join([*lines, f"  {len(found.probes)} runs"])
 
 
@@ -269,8 +278,9 @@ def _buffer_lines(document: dict[str, Any]) -> list[str]:
     held = f"peak {human(buffer['peak_bytes'], 'B')} of {human(buffer['limit_bytes'], 'B')}"
     paused = human(buffer["paused_seconds"], "s")
     share = human(buffer["paused_fraction"], "fraction")
+    lines = [] if most == 0 else [f"  buffer          {held}; {peak}"]
     return [
-        f"  buffer          {held}; {peak}",
+        *lines,
         f"  prefill paused  {paused} a pipeline, {share} of the time",
     ]
 

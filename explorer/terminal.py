@@ -49,7 +49,7 @@ def evaluation_text(document: dict[str, Any]) -> str:
         lines += ["  does not fit:"]
         lines += [f"    {violation['message']}" for violation in evaluation["violations"]]
     lines += [
-        f"  pools           {pool['pools']} of {pool['clusters']} clusters each, "
+        f"  pools           {pool['pools']} of {pool['clusters']} clusters or cards each, "
         f"{pool['idle_clusters']} idle",
         *(_memory_line(name, evaluation["memory"][name]) for name in ("prefill", "decode")),
     ]

@@ -14,12 +14,14 @@ from explorer.config.scenario import Scenario
 
 MT3000 = "mt3000-llama2-13b"
 ASCEND = "ascend910a-qwen3.8-27b"
+GENERIC = "a100-llama2-70b"
 PRESETS = (
     "ascend910a-qwen3.8-27b",
     "mt3000-llama-30b",
     "mt3000-llama2-13b",
     "mt3000-llama2-70b",
     "mt3000-llama2-7b",
+    "a100-llama2-70b",
 )
 MODELS = ("llama-30b", "llama2-13b", "llama2-70b", "llama2-7b", "qwen3.8-27b")
 

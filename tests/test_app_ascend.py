@@ -266,7 +266,7 @@ def test_a_pass_through_a_pipeline_is_told_apart_from_its_slowest_stage() -> Non
     assert "of 1.13 s" not in text
     app = opened("attribution", ASCEND, **as_parameters(THREE_STAGES))
     shown = text_of(app)
-    assert "but for 1.86 ms of sending on to the next stage" in shown
+    assert ", but for 1.86 ms of sending on to the next stage" in shown
     lead = lead_sentence(solve(s, "prefill", 5000.0, pairs=False), 3)
     assert "is a pass every 819 ms; now the slowest of 3 stages ends one every 1.13 s" in lead
     assert "Layers 5 to 8 of the slowest stage (stage 1 of 3" in shown

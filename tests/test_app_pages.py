@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -30,13 +31,11 @@ def unfold(app: AppTest, *parts: str) -> AppTest:
     return app.run()
 
 
-def to_share_page(app: AppTest) -> None:
+def to_page(app: AppTest, route: str) -> None:
     """Go there as a click does: a page that is a function has no file to switch to."""
-    app._page_hash = next(
-        page["page_script_hash"]
-        for page in app._registered_pages.values()
-        if page["url_pathname"] == "share"
-    )
+    pages = app._registered_pages.values()
+    hashes = {page["url_pathname"]: page["page_script_hash"] for page in pages}
+    app._page_hash = hashes[route]
     app.run()
 
 
@@ -212,7 +211,7 @@ def test_options_that_read_alike_never_stand_beside_each_other() -> None:
 
 def test_what_is_no_link_changes_nothing() -> None:
     app = opened(preset="mt3000-llama2-13b@1", plan__tp_decode="8")
-    to_share_page(app)
+    to_page(app, "share")
     app.text_input(key="pasted").set_value("hello").run()
     assert "nothing in it can be used" in "\n".join(notices(app))
     assert app.session_state["scenario"].plan.tp_decode == 8
@@ -235,7 +234,7 @@ def test_many_unknown_parameters_give_few_notices() -> None:
 
 def test_a_pasted_link_to_no_preset_changes_nothing() -> None:
     app = opened(preset="mt3000-llama2-13b@1", plan__tp_decode="8")
-    to_share_page(app)
+    to_page(app, "share")
     app.text_input(key="pasted").set_value("?preset=nosuch@1").run()
     assert "nosuch" in "\n".join(notices(app))
     assert app.session_state["scenario"].plan.tp_decode == 8
@@ -253,3 +252,31 @@ def test_the_overview_unfolds_the_ascends_terms_into_formulas_and_sources() -> N
     assert [len(frame) for frame in terms] == [12, 13]
     assert any("kind and source" in table.value for table in app.table)
     assert app.json
+
+
+@pytest.mark.parametrize("reference", ["mt3000-llama2-13b@1", "ascend910a-qwen3.8-27b@1"])
+def test_labels_of_controls_are_words_and_say_what_is_assumed_or_fitted(reference: str) -> None:
+    app = unfold(opened(preset=reference), "hardware", "limits", "precision", "mechanisms")
+    labels = {slider.key: slider.label for slider in app.select_slider}
+    assert labels["knob:hardware.overhead_bytes"].endswith(" (assumed)")
+    kinds = preset_scenario(reference).chip_document().quantities
+    for key, label in labels.items():
+        assert re.search(r":[a-z]+\[|\*\*|`", label) is None, label
+        quantity = kinds.get(key.removeprefix("knob:hardware."))
+        marked = quantity is not None and quantity.kind in ("assumed", "fitted")
+        assert label.endswith((" (assumed)", " (fitted)")) == marked, label
+
+
+def test_the_share_page_says_what_the_engine_cannot_be_told() -> None:
+    app = opened(
+        preset="ascend910a-qwen3.8-27b@1",
+        workload__prompt_tokens="512",
+        plan__min_rows_per_slice="2048",
+        kernel__recurrence="without_both",
+    )
+    to_page(app, "share")
+    assert not app.exception
+    notes = "\n".join(item.value for item in app.caption)
+    assert "is compiled into" in notes
+    assert "pins the count by its section 8" in notes
+    assert "what such a build computes is not the model's output" in notes

@@ -40,6 +40,7 @@ def test_each_preset_draws_its_charts_with_another_headline(page: Page, app_url:
     open_page(page, app_url)
     seen = {metric(page, "Throughput")}
     for title in (
+        "8 x A100 80GB · Llama-2 70B",
         "MT-3000 · Llama-2 7B",
         "MT-3000 · LLaMA 30B",
         "MT-3000 · Llama-2 70B",
@@ -48,7 +49,7 @@ def test_each_preset_draws_its_charts_with_another_headline(page: Page, app_url:
         choose_preset(page, title)
         expect(page.get_by_role("heading", name=title)).to_be_visible()
         seen.add(metric(page, "Throughput"))
-    assert len(seen) == 5
+    assert len(seen) == 6
     assert page.get_by_test_id("stPlotlyChart").count() == 5
 
 

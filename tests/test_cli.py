@@ -10,7 +10,7 @@ import pytest
 from explorer.cli import main
 from explorer.config.links import nearest_preset, open_link
 from explorer.serving.export import export_document
-from tests.scenarios import ASCEND, MT3000, PRESETS, scenario
+from tests.scenarios import ASCEND, GENERIC, MT3000, PRESETS, scenario
 
 ROOT = Path(__file__).resolve().parents[1]
 GOOD = json.dumps(scenario(MT3000).to_json())
@@ -121,6 +121,140 @@ def test_files_open_and_evaluate(capsys, tmp_path):
         assert (code, out, err) == (0, expected, "")
 
 
+OWN_CHIP = {
+    "schema": "explorer.chip/1", "base": "mt3000@1", "id": "mine", "name": "漢字 <b>Mine</b>",
+    "quantities": {"ddr_bandwidth_bytes_per_second": 61234567890.125, "gsm_bytes": 7000000},
+}  # fmt: skip
+
+
+def written(tmp_path, content, name="mine.json"):
+    file = tmp_path / name
+    file.write_text(json.dumps(content), encoding="utf-8")
+    return str(file)
+
+
+REPRODUCED = {
+    "preset": (ASCEND,),
+    "overrides": (
+        MT3000, "--set", "hardware.ddr_bandwidth_bytes_per_second=31234567890.125",
+        "--set", "hardware.sm_bytes=131072", "--set", "plan.micro_batch_decode=24",
+    ),
+    "measured times": (
+        MT3000, "--set", "measured.prefill_seconds=40.1", "--set", "measured.decode_seconds=0.3",
+    ),
+    "limits": (
+        GENERIC, "--set", "limits.ttft_seconds=0.9", "--set",
+        "limits.memory_headroom_fraction=0.123456789",
+    ),
+    "does not fit": ("mt3000-llama2-70b", "--set", "plan.pp_prefill=1"),
+    "another chip": (MT3000, "--chip", "h100-sxm", "--set", "hardware.memory_bytes=9e10"),
+    "own chip": (MT3000, "--chip", OWN_CHIP, "--set", "plan.dp_prefill=3"),
+    "name": (MT3000, "--set", "name=漢字 \" <b> 🂡"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPRODUCED)
+def test_every_export_is_reproducible(capsys, tmp_path, name):
+    """``evaluate export.json`` prints the same document, and its export again the same."""
+    arguments = [
+        written(tmp_path, item) if isinstance(item, dict) else item for item in REPRODUCED[name]
+    ]
+    code, first, err = run(capsys, "evaluate", *arguments, "--json")
+    assert (code, err) == (0, "")
+    for command in ("evaluate", "open"):
+        file = written(tmp_path, json.loads(first), "export.json")
+        code, again, err = run(capsys, command, file, "--json")
+        assert (code, again, err) == (0, first, "")
+    code, text, _ = run(capsys, "evaluate", file)
+    assert (code, text) == (0, run(capsys, "evaluate", *arguments)[1])
+
+
+def test_a_search_writes_an_export_that_is_reproducible_too(capsys, tmp_path):
+    out, chip = tmp_path / "best.json", written(tmp_path, OWN_CHIP)
+    code, printed, _ = run(
+        capsys, "search", MT3000, "--chip", chip, "--vary", "plan.dp_prefill=1:6", "--trials", "8",
+        "--out", str(out), "--json",
+    )  # fmt: skip
+    assert code == 0
+    _, again, _ = run(capsys, "evaluate", str(out), "--json")
+    assert json.loads(again) == json.loads(out.read_text(encoding="utf-8"))
+    assert json.loads(again)["evaluation"] == json.loads(printed)["best"]["evaluation"]
+
+
+@pytest.mark.parametrize("command", ["evaluate", "link", "search", "slices"])
+def test_every_command_on_a_scenario_takes_another_chip(capsys, command):
+    options = {"search": ("--vary", "plan.dp_prefill=1:2"), "slices": ("--rows", "512")}
+    preset = ASCEND if command == "slices" else MT3000
+    chip = "ascend910a@1" if command == "slices" else "a100-80gb-sxm"
+    code, out, _ = run(capsys, command, preset, "--chip", chip, *options.get(command, ()), "--json")
+    assert code == 0
+    if command == "link":
+        assert f"chip={chip}@1" in json.loads(out)["link"]
+
+
+def test_a_chip_of_ones_own_replaces_chip_and_numbers_and_set_comes_after(capsys, tmp_path):
+    file = written(tmp_path, OWN_CHIP)
+    plan = written(
+        tmp_path, scenario(MT3000, hardware__memory_bytes=31e9).to_json(), "scenario.json"
+    )
+    _, out, _ = run(
+        capsys, "evaluate", plan, "--chip", file, "--set", "hardware.mpi_latency_seconds=1e-6",
+        "--json",
+    )  # fmt: skip
+    document = json.loads(out)
+    assert document["scenario"]["chip"]["id"] == "mine"
+    assert document["scenario"]["hardware"] == {"mpi_latency_seconds": 1e-6}
+    sources = document["sources"]
+    assert sources["hardware.memory_bytes"]["value"] == 20e9
+    assert sources["hardware.gsm_bytes"]["source"] == "changed without a source"
+    assert sources["hardware.mpi_latency_seconds"]["kind"] == "override"
+
+
+def test_a_chip_of_ones_own_goes_by_file_not_by_link(capsys, tmp_path):
+    err = refused(capsys, "link", MT3000, "--chip", written(tmp_path, OWN_CHIP))
+    assert "use the file" in err
+
+
+def test_set_takes_back_a_number(capsys, tmp_path):
+    plan = written(tmp_path, scenario(MT3000, hardware__memory_bytes=31e9).to_json())
+    _, out, _ = run(capsys, "evaluate", plan, "--set", "hardware.memory_bytes=default", "--json")
+    assert json.loads(out)["scenario"]["hardware"] == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"PK\x03\x04", b"\x80\x04\x95\xff", b"[" * 100_000, b"{}", b'{"a": 1, "a": 2}',
+        b'{"schema": "explorer.chip/2"}', b'{"schema": "explorer.export/1"}',
+        json.dumps({**OWN_CHIP, "id": "mt3000"}).encode(),
+        json.dumps({**OWN_CHIP, "quantities": {"gsm_bytes": "x\x1b[2J"}}).encode(),
+        json.dumps({**OWN_CHIP, "quantities": {"g\nsm": 1}}).encode(),
+        json.dumps({**OWN_CHIP, "name": "a\u202eb"}).encode(),
+        json.dumps({**OWN_CHIP, "base": "ascend910a@1"}).encode(),
+        json.dumps({**OWN_CHIP, "quantities": {"gsm_bytes": float("nan")}}).encode(),
+    ],
+    ids=lambda value: repr(value[:24]) + repr(value[-24:]),
+)  # fmt: skip
+def test_bad_chips_are_one_line_and_exit_2(capsys, tmp_path, content):
+    file = tmp_path / "chip.json"
+    file.write_bytes(content)
+    refused(capsys, "evaluate", MT3000, "--chip", str(file))
+
+
+def test_a_huge_chip_file_is_not_read_to_its_end(capsys, tmp_path):
+    file = tmp_path / "chip.json"
+    with file.open("wb") as opened:
+        opened.truncate(200_000_000)
+    assert "larger than the 4 MB accepted" in refused(
+        capsys, "evaluate", MT3000, "--chip", str(file)
+    )
+
+
+def test_a_link_of_a_later_version_is_refused_whole(capsys):
+    err = refused(capsys, "open", f"?preset={MT3000}@1&plan.tp_decode=8&schema=explorer.link/2")
+    assert "a newer explorer wrote this" in err
+
+
 def test_a_link_with_something_unusable_prints_the_rest_and_exits_2(capsys):
     code, out, err = run(
         capsys, "open", f"?preset={MT3000}&plan.tp_decode=3&plan.slices=2", "--json"
@@ -156,6 +290,14 @@ def test_a_link_with_something_unusable_prints_the_rest_and_exits_2(capsys):
         ("evaluate", MT3000, "--set", "workload.output_tokens=0"),
         ("evaluate", MT3000, "--set", "plan.micro_batch_decode=0"),
         ("evaluate", MT3000, "--set", "a\nb=1"),
+        ("evaluate", MT3000, "--set", "plan.tp_decode=default"),
+        ("evaluate", MT3000, "--set", "hardware.nothing=default"),
+        ("evaluate", MT3000, "--chip", "nothing"),
+        ("evaluate", MT3000, "--chip", "mt3000@2"),
+        ("evaluate", MT3000, "--chip", "no\nthing.json"),
+        ("evaluate", MT3000, "--chip", "ascend910a", "--set", "precision.compute=fp32"),
+        ("evaluate", MT3000, "--chip", "ascend910a", "--set", "hardware.sm_bytes=1024"),
+        ("schema", "nothing"),
         ("evaluate", MT3000, "--set", "name=a\nb"),
         ("evaluate", MT3000, "--set", "name=\udcff"),
         ("evaluate", MT3000, "--set", "plan.slices=1", "--set", "plan.slices=2"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+import zipfile
+from io import BytesIO
 
 import pytest
 
@@ -93,6 +95,17 @@ def test_files_as_spreadsheets_write_them_are_read() -> None:
         ("id", "=HYPERLINK(1)", "formula"),
         ("id", "", "is empty"),
         ("id", "a\x1b[31m", "cannot be shown"),
+        ("id", "a\u202eb", "cannot be shown"),
+        ("id", "a\u2066b", "cannot be shown"),
+        ("id", "a\u200bb", "cannot be shown"),
+        ("id", "a\ufeffb", "cannot be shown"),
+        ("id", "a\u034fb", "cannot be shown"),
+        ("id", "a\u3164", "cannot be shown"),
+        ("id", "a\ufe0f", "cannot be shown"),
+        ("chip", "mt3000\u115f", "cannot be shown"),
+        ("source", "a\u2028b", "cannot be shown"),
+        ("id", "\uff1d1+1", "formula"),
+        ("source", "\t=1+1", "formula"),
         ("chip", "@SUM(1)", "formula"),
         ("chip", "", "is empty"),
         ("quantity", "", "is empty"),
@@ -127,6 +140,16 @@ def test_an_id_appears_once() -> None:
     assert "my.csv line 3 id = g1: already on line 2" in refusal(GOOD, GOOD)
 
 
+def test_ids_that_look_alike_are_the_same_id() -> None:
+    assert "already on line 2" in refusal(cell("id", "é1"), cell("id", "e\u03011"))
+    assert "already on line 2" in refusal(cell("id", "g1"), cell("id", "\uff471"))
+
+
+def test_html_in_names_is_text_like_any_other() -> None:
+    (row,) = parsed(cell("id", "<img src=x onerror=alert(1)>"))
+    assert row.id == "<img src=x onerror=alert(1)>"
+
+
 def test_every_bad_line_is_listed_up_to_a_limit() -> None:
     few = refusal(cell("value", "a"), cell("unit", "b"))
     assert "line 2 value = a" in few
@@ -142,12 +165,20 @@ def test_nothing_but_a_header_and_nothing_at_all() -> None:
         parse_measurements(b"", "f")
 
 
+def zipped() -> bytes:
+    buffer = BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("rows.csv", f"{HEADER}\n{GOOD}\n" * 50)
+    return buffer.getvalue()
+
+
 @pytest.mark.parametrize(
     "content",
     [
         HEADER.encode() + b"\ng1,mt3000,,gemm_latency,m=1,1,ms,caf\xe9",
         HEADER.encode("utf-16"),
         b"PK\x03\x04\xff\xfe binary",
+        zipped(),
     ],
 )
 def test_other_encodings_are_refused(content: bytes) -> None:
@@ -160,6 +191,19 @@ def test_broken_csv_is_one_clear_sentence(row: str) -> None:
     message = refusal(row)
     assert message.startswith("my.csv")
     assert message.isprintable()
+
+
+def test_a_file_of_200_mb_and_one_of_a_million_lines_are_refused(tmp_path) -> None:
+    with pytest.raises(InputError, match="larger than the 4 MB"):
+        parse_measurements(bytes(200_000_000), "f")
+    assert "larger than the 4 MB" in refusal(*[GOOD] * 1_000_000)
+    short = refusal(*["a"] * 1_000_000)
+    assert "1 columns; expected 8" in short
+    sparse = tmp_path / "sparse.csv"
+    with sparse.open("wb") as file:
+        file.truncate(200_000_000)
+    with pytest.raises(InputError, match="larger than the 4 MB"):
+        read_measurements(sparse)
 
 
 def test_huge_files_are_refused_at_once() -> None:

@@ -59,7 +59,7 @@ GOOD = json.dumps(scenario(MT3000).to_json())
         ("{}", "schema: this field is required"),
         ('{"schema": null}', "schema: this field is required"),
         ('{"schema": "explorer.scenario/2"}', "a newer explorer wrote this"),
-        ('{"schema": "explorer.export/2"}', "a newer explorer wrote this file"),
+        ('{"schema": "explorer.export/2"}', "a newer explorer wrote this"),
         ('{"schema": "explorer.export/1"}', "scenario: this field is required"),
         ('{"schema": "explorer.export/1", "scenario": 5}', "expected a JSON object"),
         ('{"schema": "explorer.scenario-preset/9"}', "explorer.scenario-preset/1"),

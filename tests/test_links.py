@@ -136,6 +136,64 @@ def test_a_link_from_another_chips_preset_carries_chip_and_model_with_their_vers
     assert opened(query) == s
 
 
+@pytest.fixture
+def preset_with_overrides(monkeypatch):
+    """A preset that sets numbers of the chip itself, as none that ships does yet."""
+    base = scenario(MT3000, hardware__sm_bytes=131072, hardware__memory_bytes=25e9)
+    monkeypatch.setattr("explorer.config.links.preset_scenario", lambda _reference: base)
+    return base
+
+
+def test_a_link_takes_back_a_number_that_its_preset_sets(preset_with_overrides):
+    base = preset_with_overrides
+    assert base.hardware == {"sm_bytes": 131072, "memory_bytes": 25e9}
+    s = base.replacing({"hardware.sm_bytes": None})
+    assert s.value("hardware.sm_bytes") == 65536
+    query = link_query(s, MT3000)
+    assert query == f"preset={MT3000}@1&hardware.sm_bytes=default"
+    assert opened(query) == s
+    bare = base.replacing({"hardware.sm_bytes": None, "hardware.memory_bytes": None})
+    assert opened(link_query(bare, MT3000)) == bare == base.model_copy(update={"hardware": {}})
+
+
+def test_a_link_to_another_chip_takes_back_numbers_that_only_the_old_one_has(
+    preset_with_overrides,
+):
+    s = preset_with_overrides.with_chip("a100-80gb-sxm")
+    query = link_query(s, MT3000)
+    assert "hardware.sm_bytes=default" in query
+    assert opened(query) == s
+    result = open_link(f"{query}&plan.nothing=1", MT3000)
+    assert result.scenario == s
+    assert len(result.problems) == 1
+    kept = s.replacing({"hardware.memory_bytes": 25e9})
+    assert "memory_bytes" not in link_query(kept, MT3000)
+    assert opened(link_query(kept, MT3000)) == kept
+
+
+def test_a_number_that_nobody_set_can_be_taken_back():
+    assert opened(f"preset={MT3000}&hardware.sm_bytes=default") == scenario(MT3000)
+    back, problems = apply_texts(
+        scenario(MT3000, hardware__sm_bytes=1024), {"hardware.sm_bytes": "default"}
+    )
+    assert (back, problems) == (scenario(MT3000), ())
+    result = open_link(f"preset={MT3000}&hardware.nothing=default", MT3000)
+    assert "unknown field" in result.problems[0].sentence()
+    for path in ("plan.tp_decode", "limits.ttft_seconds", "workload.prompt_tokens"):
+        assert len(open_link(f"preset={MT3000}&{path}=default", MT3000).problems) == 1
+
+
+def test_a_link_of_a_later_version_means_nothing_here():
+    for later in ("explorer.link/2", "explorer.link/77", "explorer.link/x"):
+        result = open_link(f"?preset=mt3000-llama2-7b@1&plan.tp_decode=8&schema={later}", ASCEND)
+        assert result.meaningless
+        assert (result.preset, result.scenario) == (f"{ASCEND}@1", preset_scenario(ASCEND))
+    now = open_link("?preset=mt3000-llama2-7b@1&plan.tp_decode=8&schema=explorer.link/1", ASCEND)
+    assert now.problems == ()
+    assert now.scenario == scenario("mt3000-llama2-7b", plan__tp_decode=8)
+    assert open_link("?schema=explorer.link/2", MT3000).meaningless
+
+
 def test_an_unbounded_limit_is_stated():
     bounded = scenario(MT3000, limits__ttft_seconds=2.5)
     back, problems = apply_texts(bounded, {"limits.ttft_seconds": "none"})

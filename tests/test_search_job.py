@@ -57,7 +57,8 @@ def test_a_certified_job_ends_with_the_optimum(space: Space) -> None:
 
 
 def test_stop_returns_at_once_and_keeps_the_best_so_far(space: Space) -> None:
-    job = SearchJob(space, SearchSettings(trials=100_000), certified=True).start()
+    settings = SearchSettings(trials=100_000, sampler="tpe")
+    job = SearchJob(space, settings, certified=True).start()
     deadline = time.monotonic() + PATIENCE
     while job.status().done < 3 and time.monotonic() < deadline:
         time.sleep(0.01)

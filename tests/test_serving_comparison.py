@@ -19,7 +19,6 @@ from explorer.serving.comparison import (
     compare,
     comparison_csv,
     comparison_document,
-    harmless,
 )
 from explorer.serving.evaluate import evaluate
 from explorer.serving.report import evaluation_document
@@ -111,7 +110,6 @@ def test_the_csv_holds_every_figure_in_full_and_no_formula():
     figures = {row[1]: row[3:] for row in rows if row[0] == "figure"}
     value = comparison.figures[0].values[0]
     assert figures["throughput_tokens_per_second"] == [repr(value), ""]
-    assert harmless("plain") == "plain"
 
 
 def test_the_report_is_whole_escaped_and_loads_nothing():

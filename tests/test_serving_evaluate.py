@@ -315,7 +315,10 @@ def test_storage_precision_never_changes_macs_or_peaks():
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("pool", ["prefill", "decode"])
 def test_exactly_at_capacity_fits_and_one_byte_over_does_not(preset, pool):
-    s = scenario(preset, plan__buffer_clusters=99, workload__clusters_total=5000)
+    s = scenario(
+        preset, plan__buffer_clusters=99, workload__clusters_total=5000,
+        hardware__usable_memory_fraction=1.0,
+    )  # fmt: skip
     memory = getattr(evaluate(s), f"{pool}_memory")
     needed = int(memory.total_bytes)
     assert needed == memory.total_bytes

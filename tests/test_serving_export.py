@@ -88,17 +88,6 @@ def test_the_worked_example_as_a_document():
     assert evaluation["pool"]["idle_clusters"] == 72 - 2 * 31
 
 
-def test_deploy_repeats_the_plan():
-    deploy = export_document(scenario(MT3000))["deploy"]
-    assert deploy == {
-        "prefill": {"tp": 1, "pp": 2, "dp": 4, "micro_batch": 8},
-        "decode": {"tp": 4, "pp": 4, "micro_batch": 64},
-        "buffer_clusters": 7,
-        "pools": 2,
-        "environment": {},
-    }
-
-
 @pytest.mark.parametrize(
     ("slices", "exported"), [(0, "1"), (1, "1"), (2, "2"), (8, "8"), ("rule", "4")]
 )

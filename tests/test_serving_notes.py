@@ -26,7 +26,8 @@ SHORT = {"workload__prompt_tokens": 512}
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_preset_pads_nothing(preset):
-    assert plan_notes(evaluate(scenario(preset))) == ()
+    notes = plan_notes(evaluate(scenario(preset)))
+    assert [note for note in notes if not note.startswith("No measurement of the")] == []
 
 
 @pytest.mark.parametrize("preset", [MT3000, ASCEND])

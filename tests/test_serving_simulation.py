@@ -399,8 +399,15 @@ def test_a_buffer_of_one_micro_batch_never_deadlocks():
 def test_littles_law_holds_at_the_observed_rate(preset, changes):
     result = run({"simulation.requests": 3000, **changes}, preset)
     held = result.observed_rate * result.end_to_end.mean
-    assert result.mean_in_system == pytest.approx(held, rel=0.01)
+    assert result.mean_in_system == pytest.approx(held, rel=1e-6)
     assert result.observed_rate == pytest.approx(result.requests / result.seconds)
+
+
+def test_littles_law_holds_for_requests_of_unequal_length():
+    s = scenario(workload__max_context_tokens=2048, plan__micro_batch_decode=16)
+    result = simulate(s, random_trace(np.random.default_rng(5), 1500, 3.0))
+    held = result.observed_rate * result.end_to_end.mean
+    assert result.mean_in_system == pytest.approx(held, rel=1e-6)
 
 
 def test_littles_law_holds_for_the_buffer_alone():

@@ -17,6 +17,11 @@ FASTER = {
         "hbm_bandwidth_bytes_per_second", "weight_stream_bytes_per_second",
         "peak_macs_per_second_fp16", "link_bandwidth_bytes_per_second",
     ),
+    "generic": (
+        "memory_bandwidth_bytes_per_second", "peak_macs_per_second_fp32",
+        "peak_macs_per_second_fp16", "link_bandwidth_bytes_per_second",
+        "achievable_peak_fraction", "achievable_bandwidth_fraction",
+    ),
 }  # fmt: skip
 SLOWER = {
     "mt3000": (
@@ -33,6 +38,7 @@ SLOWER = {
         "device_fixed_seconds_per_layer", "collective_fixed_seconds",
         "decode_fixed_seconds_per_layer",
     ),
+    "generic": ("link_latency_seconds", "operator_launch_seconds"),
 }  # fmt: skip
 TIMES = ("prefill_seconds", "decode_seconds", "ttft_seconds", "total_seconds", "batch_seconds")
 SLACK = 1 + 1e-12

@@ -115,6 +115,10 @@ def test_what_does_not_fit_says_so_without_speeds(capsys):
     assert shown.startswith("this plan does not fit:\n  One pool needs 31 clusters")
     assert "tokens/s" not in shown
     assert document(capsys, *arguments, "--largest-rate")["feasible"] is False
+    least = ("--least-clusters", "--rate", "4", *FEW)
+    assert document(capsys, *arguments, *least)["least_clusters"]["clusters"] > 10
+    slow = document(capsys, "--set", "limits.ttft_seconds=3", *least)
+    assert [violation["constraint"] for violation in slow["violations"]] == ["ttft"]
 
 
 def test_a_trace_brings_its_own_requests(capsys, trace_file):

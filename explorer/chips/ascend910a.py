@@ -15,6 +15,7 @@ from explorer.chips.ascend910a_deploy import Deployment
 from explorer.chips.ascend910a_limits import physical_limits
 from explorer.chips.ascend910a_numbers import Ascend910aNumbers
 from explorer.chips.ascend910a_prefill import PrefillPass
+from explorer.chips.ascend910a_scale import is_measured, measured_model
 from explorer.chips.ascend910a_synced import (
     CollectivePrice,
     SyncedProfile,
@@ -25,6 +26,7 @@ from explorer.chips.inputs import Inputs, Kinds, kinds_reader, read_numbers
 from explorer.chips.machine import Capacity, Limit, Link, Roof
 from explorer.config.errors import refuse
 from explorer.config.numbers import as_float_array
+from explorer.config.sizes import has_experts
 from explorer.costs.arrays import ONE, ZERO, Array, scalar
 from explorer.costs.overlap import effective_slices, slices_by_rule
 from explorer.costs.partition import StageShare, largest_stage_candidates
@@ -150,7 +152,20 @@ class Ascend910a:
                 "Pipeline stages were never measured. Times of a pass are those of its slowest "
                 "stage, and a request passes every stage."
             )
-        return tuple(notes)
+        return (*notes, *self._notes_on_another_model())
+
+    def _notes_on_another_model(self) -> tuple[str, ...]:
+        model, measured = self.inputs.model, measured_model()
+        if is_measured(model):
+            return ()
+        note = (
+            f"Kernels were measured with {measured.name}: for {model.name} products and recurrence "
+            "scale with their MACs, attention with heads x head dimension, norms and the rest with "
+            "the hidden size; issue and fixed times stay as they are. All of it is extrapolated."
+        )
+        if not any(map(has_experts, model.kinds)):
+            return (note,)
+        return note, "Routing rows to experts and gathering them was never measured: no time here."
 
     def remarks(self) -> tuple[str, ...]:
         """Return where slices were asked for and the pass runs serially."""

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from explorer.chips.ascend910a_scale import attention_ratio
 from explorer.chips.ascend910a_work import RECURRENCE_NUMBERS, Work
-from explorer.costs.arrays import Array, scalar
+from explorer.config.sizes import caches_tokens
+from explorer.costs.arrays import ZERO, Array, scalar
 from explorer.costs.attention import decode_attention
 from explorer.costs.collective import all_reduce_rank_bytes
-from explorer.costs.memory import kv_bytes_per_token_layer
+from explorer.costs.memory import attended_tokens, kv_bytes_per_token_layer
 from explorer.costs.terms import Bound, Stage, Term
 
 
@@ -25,19 +27,23 @@ def decode_stage(work: Work) -> Stage:
     """
     i, n = work.inputs, work.numbers
     tp, requests, layers = work.tp, i.micro_batch_decode, work.share.layer_count
-    cache = decode_attention(
-        requests,
-        i.mean_context_tokens,
-        i.model.query_heads / tp,
-        kv_bytes_per_token_layer(i.model, tp, i.kv_bytes),
-        scalar(i.model.head_dim),
-        scalar(i.compute_bytes),
-    )
+    caching = work.full + work.sliding
+    attention = n.full_attention_seconds_per_row_layer * attention_ratio(i.model)
     row_layers = layers * requests
     return Stage(
         (
-            _streamed(work, "weight_streaming", work.layer_weights_bytes),
-            _streamed(work, "output_head", work.head_weight_bytes),
+            _streamed(
+                work,
+                "weight_streaming",
+                work.layer_weights_bytes(requests),
+                work.passed_elements,
+            ),
+            _streamed(
+                work,
+                "output_head",
+                work.head_weight_bytes,
+                work.head_weight_bytes / i.weight_bytes,
+            ),
             *_collectives(work, requests),
             work.term(
                 "decode_issue",
@@ -59,20 +65,20 @@ def decode_stage(work: Work) -> Stage:
             ),
             work.term(
                 "full_attention",
-                work.full * requests * n.full_attention_seconds_per_row_layer * work.split,
+                caching * requests * attention * work.split,
                 Bound.COMPUTE,
                 ("full_attention_seconds_per_row_layer",),
             ),
-            _from_hbm(work, "kv_cache", work.full * cache.bytes, work.full * cache.macs),
+            _kv_cache(work),
             work.term(
                 "norms",
-                row_layers * n.norm_seconds_per_row_layer,
+                row_layers * n.norm_seconds_per_row_layer * work.width,
                 Bound.ACTIVATIONS,
                 ("norm_seconds_per_row_layer",),
             ),
             work.term(
                 "other_operators",
-                row_layers * n.other_seconds_per_row_layer,
+                row_layers * n.other_seconds_per_row_layer * work.width,
                 Bound.ACTIVATIONS,
                 ("other_seconds_per_row_layer",),
             ),
@@ -81,10 +87,28 @@ def decode_stage(work: Work) -> Stage:
     )
 
 
-def _streamed(work: Work, name: str, weight_bytes: Array) -> Term:
-    """Return weights read once, or their products' MACs where those take longer."""
-    n, i = work.numbers, work.inputs
-    macs = i.micro_batch_decode * weight_bytes / i.weight_bytes
+def _kv_cache(work: Work) -> Term:
+    """Return reading the caches: all of a context, or its window in a sliding layer."""
+    i, tp = work.inputs, work.tp
+    moved, macs = ZERO, ZERO
+    for kind, count in work.share.layers.items():
+        if not caches_tokens(kind):
+            continue
+        cache = decode_attention(
+            i.micro_batch_decode,
+            attended_tokens(i.model, kind, i.mean_context_tokens),
+            i.model.query_heads / tp,
+            kv_bytes_per_token_layer(i.model, tp, i.kv_bytes),
+            scalar(i.model.head_dim),
+            scalar(i.compute_bytes),
+        )
+        moved, macs = moved + count * cache.bytes, macs + count * cache.macs
+    return _from_hbm(work, "kv_cache", moved, macs)
+
+
+def _streamed(work: Work, name: str, weight_bytes: Array, passed: Array) -> Term:
+    """Return weights read once, or the MACs of what each row passes where those take longer."""
+    n, macs = work.numbers, work.inputs.micro_batch_decode * passed
     seconds = np.maximum(
         weight_bytes / n.weight_stream_bytes_per_second, macs / n.peak_macs_per_second_fp16
     )

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.chips.ascend910a_numbers import Ascend910aNumbers
+from explorer.chips.ascend910a_scale import is_measured, measured_model
 from explorer.chips.inputs import Inputs
 from explorer.config.numbers import as_float_array
-from explorer.config.scenario import Plan
+from explorer.config.sections import Plan
 from explorer.costs.arrays import Array, scalar
 from explorer.costs.overlap import effective_slices, slices_by_rule
 
@@ -96,6 +97,15 @@ class Deployment:
         """Return what the report's command does not say or do."""
         plan = self.inputs.scenario.plan
         notes = [f"{CHECKPOINT} stands for the model's directory on every rank's machine."]
+        if not is_measured(self.inputs.model):
+            ran, model = measured_model().name, self.inputs.model.name
+            notes.append(f"The report's engine ran {ran}: it may not run {model}.")
+        worlds = int(self.inputs.scenario.workload.clusters_total) // int(plan.tp_prefill)
+        if worlds > 1:
+            notes.append(
+                f"The lines start one world; the cards hold {worlds}. Each further one takes "
+                "devices and an id path of its own."
+            )
         if int(plan.tp_prefill) != int(plan.tp_decode):
             notes.append("One world serves both phases: the lines use the prefill TP.")
         if int(plan.micro_batch_prefill) > 1 or int(plan.micro_batch_decode) > 1:

@@ -5,20 +5,34 @@ A test evaluates every formula and compares it with the term, so that none of th
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import fields, replace
 
 import numpy as np
 
 from explorer.chips.ascend910a_numbers import RECURRENCE_GROUPS, Ascend910aNumbers
 from explorer.chips.ascend910a_prefill import OPERATORS_PER_LAYER, PrefillPass
+from explorer.chips.ascend910a_scale import (
+    attention_ratio,
+    hidden_ratio,
+    measured_model,
+    recurrence_ratio,
+)
 from explorer.chips.ascend910a_work import Work
 from explorer.chips.formulas import Formula, Symbol, Unfolding
-from explorer.costs.arrays import Array, total
+from explorer.config.sizes import has_experts
+from explorer.costs.arrays import Array, scalar
+from explorer.costs.attention import causal_keys
 from explorer.costs.memory import kv_bytes_per_token_layer
 
 SPLIT = "measured_TP / TP"
-RECURRENCE = f"factor * (t_broadcast + t_rank1 + t_rest) * {SPLIT}"
-ATTENTION = f"(t_row + prompt * t_pair) * {SPLIT}"
+RECURRENCE = f"factor * (t_broadcast + t_rank1 + t_rest) * {SPLIT} * state_ratio"
+ATTENTION = f"(t_row + prompt * t_pair) * {SPLIT} * head_ratio"
+IN_WINDOWS = (
+    "(full * (t_row + prompt * t_pair) + sliding * (t_row + window_keys * t_pair))"
+    f" * {SPLIT} * head_ratio"
+)
+PROJECTIONS = f"mean_layers * rows * t_projection * {SPLIT}"
 WIRE = "payload / byte_rate * ring"
 SITES = (
     "exposed: one slice of each site's product, fixed part and bytes, and all slices of the "
@@ -61,13 +75,13 @@ NUMBER_OF = {
 PREFILL = {
     "gated_delta": Formula(f"linear * rows * {RECURRENCE}"),
     "full_attention": Formula(f"full * rows * {ATTENTION}"),
-    "projections": Formula(f"mean_layers * rows * t_projection * {SPLIT}", SITES),
+    "projections": Formula(PROJECTIONS, SITES),
     "collectives_fixed": Formula("calls * t_collective", SITES),
     "all_reduce_bytes": Formula(f"reduces * {WIRE}", SITES),
-    "norms": Formula("layers * rows * t_norm"),
-    "other_operators": Formula("layers * rows * t_other"),
+    "norms": Formula("layers * rows * t_norm * width_ratio"),
+    "other_operators": Formula("layers * rows * t_other * width_ratio"),
     "device_fixed": Formula("layers * t_device"),
-    "outside_layers": Formula("embedding * rows * t_before + head * t_after"),
+    "outside_layers": Formula("embedding * rows * t_before * width_ratio + head * t_after"),
     "stage_hand_over": Formula("hand_overs * (latency + payload / byte_rate)"),
     "host_issue_wait": Formula(
         "layers * t_issue + calls * t_slice"
@@ -79,10 +93,10 @@ PREFILL = {
 SYNCED = {
     "gated_delta": PREFILL["gated_delta"],
     "full_attention": Formula(f"full * (rows * {ATTENTION} + s_attention)"),
-    "projections": Formula(f"layers * (rows * t_projection * {SPLIT} + s_projection)"),
+    "projections": Formula(f"{PROJECTIONS} + layers * s_projection"),
     "tp_all_reduce": Formula(f"reduces * (s_collective + {WIRE})"),
-    "norms": Formula("layers * (rows * t_norm + s_norm)"),
-    "other": Formula("layers * (rows * t_other + s_other)"),
+    "norms": Formula("layers * (rows * t_norm * width_ratio + s_norm)"),
+    "other": Formula("layers * (rows * t_other * width_ratio + s_other)"),
 }
 DECODE = {
     "weight_streaming": Formula(
@@ -96,12 +110,34 @@ DECODE = {
     "decode_issue": Formula("layers * t_decode"),
     "gated_delta": Formula(f"linear * requests * {RECURRENCE}"),
     "recurrent_state": Formula("linear * 2 * requests * state / TP / hbm"),
-    "full_attention": Formula(f"full * requests * t_row * {SPLIT}"),
+    "full_attention": Formula(f"full * requests * t_row * {SPLIT} * head_ratio"),
     "kv_cache": Formula("full * requests * (context * kv_a_token + token_bytes) / hbm"),
-    "norms": Formula("layers * requests * t_norm"),
-    "other_operators": Formula("layers * requests * t_other"),
+    "norms": Formula("layers * requests * t_norm * width_ratio"),
+    "other_operators": Formula("layers * requests * t_other * width_ratio"),
     "stage_hand_over": PREFILL["stage_hand_over"],
 }
+WITH_WINDOWS = {
+    "prefill": {"full_attention": Formula(f"rows * {IN_WINDOWS}")},
+    "synced": {"full_attention": Formula(f"rows * {IN_WINDOWS} + (full + sliding) * s_attention")},
+    "decode": {
+        "full_attention": Formula(f"(full + sliding) * requests * t_row * {SPLIT} * head_ratio"),
+        "kv_cache": Formula(
+            "requests * ((full * context + sliding * window_context) * kv_a_token"
+            " + (full + sliding) * token_bytes) / hbm"
+        ),
+    },
+}
+"""What reads otherwise for a model with sliding windows."""
+WITH_EXPERTS = {
+    "prefill": {"projections": Formula(f"{PROJECTIONS} + experts_reading", SITES)},
+    "synced": {"projections": Formula(f"{PROJECTIONS} + experts_reading + layers * s_projection")},
+    "decode": {
+        "weight_streaming": Formula(
+            "max(layer_weights / stream_rate, requests * passed_weights / peak)"
+        )
+    },
+}
+"""What reads otherwise for a model with experts."""
 PRICES = {
     "engine": Formula(f"several * s_collective + {WIRE}"),
     "sweep": Formula(f"several * w_collective + {WIRE}"),
@@ -115,9 +151,6 @@ def unfolded_prefill(one: PrefillPass) -> Unfolding:
     work, sites = one.work, one.work.all_reduces - one.work.share.embedding
     several = np.where(work.tp > 1, 1.0, 0.0)
     calls = several * (sites * one.slices + work.share.embedding)
-    weighted = total(
-        [count * sum(work.gemm_shares(k).values()) for k, count in work.share.layers.items()]
-    )
     own = {
         "slices": Symbol("slices that an all-reduce runs in", one.slices, source=_PLAN),
         "calls": Symbol(
@@ -125,18 +158,13 @@ def unfolded_prefill(one: PrefillPass) -> Unfolding:
             calls,
             source="(all-reduces - embedding) x slices + embedding; none on one card",
         ),
-        "mean_layers": Symbol(
-            "layers, weighted by their products' weights over the model's average layer",
-            weighted,
-            source="model",
-        ),
     }
-    return _unfolding(PREFILL, work, {**_of_rows(one), **own})
+    return _unfolding(_for_model("prefill", work), work, {**_of_rows(one), **own})
 
 
 def unfolded_synced(one: PrefillPass) -> Unfolding:
     """Return the phases of the device-synced serial profile of the same stage."""
-    return _unfolding(SYNCED, one.work, _of_rows(one))
+    return _unfolding(_for_model("synced", one.work), one.work, _of_rows(one))
 
 
 def unfolded_prices(one: PrefillPass) -> Unfolding:
@@ -157,10 +185,21 @@ def unfolded_decode(work: Work) -> Unfolding:
             source="workload",
         ),
         "layer_weights": Symbol(
-            "weights of the stage's layers on a card",
-            work.layer_weights_bytes,
+            "weights of the stage's layers that a step reads on a card",
+            work.layer_weights_bytes(i.micro_batch_decode),
             "B",
             source="model, precision and TP",
+        ),
+        "passed_weights": Symbol(
+            "weights of the stage's layers that a row passes on a card, a MAC each",
+            work.passed_elements,
+            source="model and TP",
+        ),
+        "window_context": Symbol(
+            "context in a sliding layer: no longer than its window",
+            np.minimum(i.mean_context_tokens, i.model.sliding_window),
+            "tokens",
+            source="workload and model",
         ),
         "head_weights": Symbol(
             "weights of the output head on a card",
@@ -190,7 +229,37 @@ def unfolded_decode(work: Work) -> Unfolding:
             source="model, precision and TP",
         ),
     }
-    return _unfolding(DECODE, work, {**_common(work, i.micro_batch_decode, i.pp_decode), **own})
+    symbols = {**_common(work, i.micro_batch_decode, i.pp_decode), **own}
+    return _unfolding(_for_model("decode", work), work, symbols)
+
+
+def _for_model(part: str, work: Work) -> dict[str, Formula]:
+    """Return the formulas of a part as they read for the model: without ratios that are 1."""
+    formulas = {"prefill": PREFILL, "synced": SYNCED, "decode": DECODE}[part]
+    model = work.inputs.model
+    if model.layers_with("sliding_attention"):
+        formulas = {**formulas, **WITH_WINDOWS[part]}
+    if any(map(has_experts, model.kinds)):
+        formulas = {**formulas, **WITH_EXPERTS[part]}
+    left_out = [f" * {name}" for name, (_, ratio) in _ratios(work).items() if ratio == 1]
+    return {name: _without(formula, left_out) for name, formula in formulas.items()}
+
+
+def _without(formula: Formula, parts: Sequence[str]) -> Formula:
+    expression = formula.expression
+    for part in parts:
+        expression = expression.replace(part, "")
+    return replace(formula, expression=expression)
+
+
+def _ratios(work: Work) -> dict[str, tuple[str, float]]:
+    """Return what slopes scale with from the measured model to this one."""
+    model = work.inputs.model
+    return {
+        "state_ratio": ("recurrent state of a layer", recurrence_ratio(model)),
+        "head_ratio": ("heads x head dimension", attention_ratio(model)),
+        "width_ratio": ("hidden size", hidden_ratio(model)),
+    }
 
 
 _PLAN, _STAGE = "workload and plan", "model and plan: what the stage holds"
@@ -206,6 +275,23 @@ def _of_rows(one: PrefillPass) -> dict[str, Symbol]:
         "prompt": Symbol(
             "prompt tokens of a request", i.prompt_tokens, path="workload.prompt_tokens"
         ),
+        "window_keys": Symbol(
+            "twice the mean keys that a query sees in its window: 2 W - W^2 / prompt",
+            causal_keys(i.prompt_tokens, i.model.sliding_window),
+            "tokens",
+            source="workload and model",
+        ),
+        "mean_layers": Symbol(
+            "layers, weighted by their products' weights over the measured model's average layer",
+            one.work.mean_layers,
+            source="model",
+        ),
+        "experts_reading": Symbol(
+            "by how much reading the weights of experts outlasts their arithmetic",
+            one.all_gemm_seconds - one.work.mean_layers * one.projection_seconds,
+            "s",
+            source="model, plan and hardware.weight_stream_bytes_per_second",
+        ),
     }
 
 
@@ -217,11 +303,16 @@ def _common(work: Work, rows: Array, pp: Array) -> dict[str, Symbol]:
         "layers": ("layers of the stage", share.layer_count),
         "linear": ("gated-delta layers of the stage", work.linear),
         "full": ("full-attention layers of the stage", work.full),
+        "sliding": ("sliding-window layers of the stage", work.sliding),
         "embedding": ("1 where the stage holds the embedding", share.embedding),
         "head": ("1 where the stage holds the output head", share.head),
     }
     return {
         **{name: Symbol(*told, source=_STAGE) for name, told in held.items()},
+        **{
+            name: Symbol(f"{what} over {measured_model().name}'s", scalar(ratio), source="model")
+            for name, (what, ratio) in _ratios(work).items()
+        },
         "TP": Symbol("cards that share a layer", work.tp, source="plan"),
         "hand_overs": Symbol(
             "1 where the hidden state goes on to another stage",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.chips.ascend910a_numbers import RECURRENCE_GROUPS, Ascend910aNumbers
+from explorer.chips.ascend910a_scale import attention_ratio, recurrence_ratio
 from explorer.chips.ascend910a_work import RECURRENCE_PASSES, Work
 from explorer.chips.machine import Limit
 from explorer.costs.arrays import ONE, Array
@@ -39,22 +40,28 @@ def _projections(work: Work) -> Limit:
     """Return the products of a row in an average layer; weights are read once a pass."""
     i, n = work.inputs, work.numbers
     rows = i.micro_batch_prefill * i.prompt_tokens
-    weights = work.layer_weights_bytes / work.share.layer_count
-    arithmetic = weights / i.weight_bytes / n.peak_macs_per_second_fp16
-    reading = weights / n.hbm_bandwidth_bytes_per_second / rows
+    arithmetic = work.passed_elements / work.mean_layers / n.peak_macs_per_second_fp16
+    read = work.layer_weights_bytes(rows) / work.mean_layers
+    reading = read / n.hbm_bandwidth_bytes_per_second / rows
     least = np.maximum(arithmetic, reading) / work.split
     reason = PEAK if arithmetic >= reading else HBM
     return Limit("projection_seconds_per_row_layer", least, reason)
 
 
 def _recurrence(work: Work, n: Ascend910aNumbers, peak: Array) -> tuple[Limit, ...]:
-    """Return one pass over the state at the peak for each group, and all for the factor."""
-    least = work.recurrence_macs(ONE) / peak / work.split
+    """Return one pass over the state at the peak for each group, and all for the factor.
+
+    Nothing for a model without recurrence.
+    """
+    ratio = recurrence_ratio(work.inputs.model)
+    if not ratio:
+        return ()
+    least = work.recurrence_macs(ONE) / peak / work.split / ratio
     groups = tuple(
         Limit(name, least / RECURRENCE_PASSES / n.recurrence_time_factor, PEAK)
         for name in RECURRENCE_GROUPS
     )
-    whole = work.recurrence_seconds_per_row / work.split
+    whole = work.recurrence_seconds_per_row / work.split / ratio
     return (
         *groups,
         Limit("recurrence_time_factor", n.recurrence_time_factor * least / whole, PEAK),
@@ -66,7 +73,8 @@ def _attention(work: Work, n: Ascend910aNumbers, peak: Array) -> tuple[Limit, ..
     i = work.inputs
     heads, head_dim = i.model.query_heads / work.tp, ONE * i.model.head_dim
     pairs = i.prompt_tokens**2
-    least = full_attention_macs(ONE, i.prompt_tokens, heads, head_dim) / peak / pairs / work.split
+    macs = full_attention_macs(ONE, i.prompt_tokens, heads, head_dim) / attention_ratio(i.model)
+    least = macs / peak / pairs / work.split
     name = "full_attention_seconds_per_pair_layer"
     now = (
         n.full_attention_seconds_per_row_layer / i.prompt_tokens

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
+from explorer.chips.ascend910a_scale import attention_ratio
 from explorer.chips.ascend910a_work import RECURRENCE_NUMBERS, Work
 from explorer.config.model import LayerKind
+from explorer.config.sizes import ATTENTION_OF, caches_tokens, has_experts
 from explorer.costs.arrays import ONE, ZERO, Array, scalar, total
-from explorer.costs.attention import full_attention_macs
+from explorer.costs.attention import causal_keys, full_attention_macs
 from explorer.costs.collective import all_reduce_rank_bytes
 from explorer.costs.memory import kv_heads_per_rank
 from explorer.costs.terms import Bound, Stage, Term, code
@@ -70,14 +73,10 @@ class PrefillPass:
         programs.append((len(kinds), self.last_steps))
         return replay(programs, first, len(kinds) if last is None else last)
 
-    @cached_property
+    @property
     def _pattern(self) -> tuple[LayerKind, ...]:
         """The shortest run of layer kinds that repeats through the model."""
-        kinds = self.work.inputs.model.layer_kinds
-        for period in range(1, len(kinds)):
-            if all(kind == kinds[i % period] for i, kind in enumerate(kinds)):
-                return kinds[:period]
-        return kinds
+        return self.work.inputs.model.pattern
 
     @cached_property
     def _blocks(self) -> Array:
@@ -115,7 +114,8 @@ class PrefillPass:
         """Embedding and the hidden state's all-reduce, which is never sliced."""
         here = self.work.share.embedding
         fixed, wire = self._all_reduce
-        outside = here * self.rows * self.work.numbers.outside_seconds_per_row
+        per_row = self.work.numbers.outside_seconds_per_row * self.work.width
+        outside = here * self.rows * per_row
         return (
             Operator("embedding", here * self._issue_seconds, outside),
             Site(
@@ -133,12 +133,18 @@ class PrefillPass:
     @cached_property
     def attention_seconds(self) -> Array:
         """Full attention of one layer [s]: a row term and a pair term, each prompt on its own."""
-        n, prompt = self.work.numbers, self.work.inputs.prompt_tokens
+        return self._attention_seconds(inf)
+
+    def _attention_seconds(self, window: float) -> Array:
+        """Return attention of one layer [s]; within a window its queries pair with fewer keys."""
+        n, i = self.work.numbers, self.work.inputs
+        keys = causal_keys(i.prompt_tokens, window)
         per_row = n.full_attention_seconds_per_row_layer
         return (
             self.rows
-            * (per_row + prompt * n.full_attention_seconds_per_pair_layer)
+            * (per_row + keys * n.full_attention_seconds_per_pair_layer)
             * self.work.split
+            * attention_ratio(i.model)
         )
 
     @cached_property
@@ -146,25 +152,40 @@ class PrefillPass:
         """All products of an average layer [s]."""
         return self.rows * self.work.numbers.projection_seconds_per_row_layer * self.work.split
 
+    @cached_property
+    def gemm_seconds(self) -> dict[LayerKind, dict[str, Array]]:
+        """Products of one layer of each kind [s], by the names of ``gemm_shares``."""
+        return {kind: self._gemm_seconds(kind) for kind in self.work.share.layers}
+
+    def _gemm_seconds(self, kind: LayerKind) -> dict[str, Array]:
+        shares = self.work.gemm_shares(kind)
+        seconds = {name: self.projection_seconds * share for name, share in shares.items()}
+        matrix = self.work.expert_stream_seconds(kind, self.rows)
+        gates = self.work.inputs.model.mlp_matrices - 1
+        seconds["up"] = np.maximum(seconds["up"], gates * matrix)
+        seconds["down"] = np.maximum(seconds["down"], matrix)
+        return seconds
+
     def layer_steps(self, kind: LayerKind) -> tuple[Step, ...]:
         """Return the program of one layer in issue order: six operators and two sites."""
-        n, rows = self.work.numbers, self.rows
-        share = self.work.gemm_shares(kind)
-        full = kind == "full_attention"
+        n, rows, model = self.work.numbers, self.rows, self.work.inputs.model
+        gemm = self.gemm_seconds[kind]
+        full = caches_tokens(kind)
         prefix = "full" if full else "lin"
         recurrence = rows * self.work.recurrence_seconds_per_row
-        mixer = self.attention_seconds if full else recurrence
-        norm = rows * n.norm_seconds_per_row_layer / NORMS_PER_LAYER
-        gemm, issue = self.projection_seconds, self._issue_seconds
+        mixer = self._attention_seconds(model.attended_window(kind)) if full else recurrence
+        norm = rows * n.norm_seconds_per_row_layer * self.work.width / NORMS_PER_LAYER
+        issue = self._issue_seconds
+        other = rows * n.other_seconds_per_row_layer * self.work.width
         return (
             Operator("norm", issue, norm + n.device_fixed_seconds_per_layer),
-            Operator(f"{prefix}.in", issue, gemm * share["in"]),
-            Operator("full_attention" if full else "gated_delta", issue, mixer),
-            self._site(f"{prefix}.out", gemm * share["out"], MIXER),
+            Operator(f"{prefix}.in", issue, gemm["in"]),
+            Operator(ATTENTION_OF[kind] if full else "gated_delta", issue, mixer),
+            self._site(f"{prefix}.out", gemm["out"], MIXER),
             Operator("norm", issue, norm),
-            Operator("mlp.gate_up", issue, gemm * share["up"]),
-            Operator("other", issue, rows * n.other_seconds_per_row_layer),
-            self._site("mlp.down", gemm * share["down"], MLP),
+            Operator("mlp.gate_up", issue, gemm["up"]),
+            Operator("other", issue, other),
+            self._site("mlp.down", gemm["down"], MLP),
         )
 
     def _site(self, name: str, gemm: Array, least: int) -> Site:
@@ -210,17 +231,17 @@ class PrefillPass:
                     / self.work.tp,
                     linear * self.work.recurrence_macs(self.rows),
                 ),
-                self._attention_term(),
+                self.attention_term,
                 *self._site_terms(),
                 term(
                     "norms",
-                    layers * self.rows * n.norm_seconds_per_row_layer,
+                    layers * self.rows * n.norm_seconds_per_row_layer * self.work.width,
                     Bound.ACTIVATIONS,
                     ("norm_seconds_per_row_layer",),
                 ),
                 term(
                     "other_operators",
-                    layers * self.rows * n.other_seconds_per_row_layer,
+                    layers * self.rows * n.other_seconds_per_row_layer * self.work.width,
                     Bound.ACTIVATIONS,
                     ("other_seconds_per_row_layer",),
                 ),
@@ -241,20 +262,49 @@ class PrefillPass:
             )
         )
 
-    def _attention_term(self) -> Term:
-        i, full, tp = self.work.inputs, self.work.full, self.work.tp
-        query_heads = i.model.query_heads / tp
-        macs = full_attention_macs(
-            i.micro_batch_prefill, i.prompt_tokens, query_heads, scalar(i.model.head_dim)
+    @property
+    def _gemm_numbers(self) -> tuple[str, ...]:
+        """Numbers that the time of products rests on; of experts also the streaming of weights."""
+        experts = any(map(has_experts, self.work.share.layers))
+        streams = ("weight_stream_bytes_per_second",) if experts else ()
+        return ("projection_seconds_per_row_layer", *streams)
+
+    @cached_property
+    def all_gemm_seconds(self) -> Array:
+        """All products of the stage's layers [s]."""
+        return total(
+            [
+                count * total(list(self.gemm_seconds[kind].values()))
+                for kind, count in self.work.share.layers.items()
+            ]
         )
+
+    @cached_property
+    def attention_term(self) -> Term:
+        """Attention of the stage's layers over their prompts, in windows where layers have them."""
+        i, tp = self.work.inputs, self.work.tp
+        query_heads = i.model.query_heads / tp
+        seconds, macs, layers = ZERO, ZERO, ZERO
+        for kind, count in self.work.share.layers.items():
+            if caches_tokens(kind):
+                window = i.model.attended_window(kind)
+                seconds = seconds + count * self._attention_seconds(window)
+                macs = macs + count * full_attention_macs(
+                    i.micro_batch_prefill,
+                    i.prompt_tokens,
+                    query_heads,
+                    scalar(i.model.head_dim),
+                    window,
+                )
+                layers = layers + count
         heads = query_heads + kv_heads_per_rank(i.model, tp)
         return self.work.term(
             "full_attention",
-            full * self.attention_seconds,
+            seconds,
             Bound.COMPUTE,
             ("full_attention_seconds_per_row_layer", "full_attention_seconds_per_pair_layer"),
-            full * 2 * self.rows * heads * i.model.head_dim * i.compute_bytes,
-            full * macs,
+            layers * 2 * self.rows * heads * i.model.head_dim * i.compute_bytes,
+            macs,
         )
 
     def _site_terms(self) -> tuple[Term, Term, Term]:
@@ -262,11 +312,9 @@ class PrefillPass:
         work, rows, layers = self.work, self.rows, self.work.share.layer_count
         gemms, fixed, wire = [], [work.share.embedding * self._all_reduce[0]], []
         wire.append(work.share.embedding * self._all_reduce[1])
-        worked = []
         for kind, count in work.share.layers.items():
-            share = work.gemm_shares(kind)
-            worked.append(count * self.projection_seconds * sum(share.values()))
-            gemms.append(count * self.projection_seconds * (share["in"] + share["up"]))
+            gemm = self.gemm_seconds[kind]
+            gemms.append(count * (gemm["in"] + gemm["up"]))
             for site in self.layer_steps(kind):
                 if isinstance(site, Site):
                     exposed = site.exposed_seconds()
@@ -275,17 +323,18 @@ class PrefillPass:
                     wire.append(count * exposed[2])
         reduces, sites = work.all_reduces, work.all_reduces - work.share.embedding
         calls = sites * self.slices + work.share.embedding
-        weights = work.layer_weights_bytes + work.head_weight_bytes
+        weights = work.layer_weights_bytes(rows) + work.head_weight_bytes
+        passed = work.passed_elements + work.head_weight_bytes / work.inputs.weight_bytes
         payload = work.payload_bytes(rows)
         return (
             work.term(
                 "projections",
                 total(gemms),
                 Bound.COMPUTE,
-                ("projection_seconds_per_row_layer",),
+                self._gemm_numbers,
                 weights + layers * payload,
-                rows * weights / work.inputs.weight_bytes,
-                busy_seconds=np.maximum(total(worked), total(gemms)),
+                rows * passed,
+                busy_seconds=np.maximum(self.all_gemm_seconds, total(gemms)),
             ),
             work.term(
                 "collectives_fixed",

@@ -36,20 +36,21 @@ class SyncedProfile:
         n, work = self.work.numbers, self.work
         serial = PrefillPass(work, ONE)
         rows, layers = serial.rows, work.share.layer_count
+        wide_rows = rows * work.width
         collective = total(
             list(all_reduce_by(ENGINE, n, work.payload_bytes(rows), work.tp)),
         )
         return {
             GATED_DELTA: work.linear * rows * work.recurrence_seconds_per_row,
-            FULL_ATTENTION: work.full
-            * (serial.attention_seconds + n.synced_full_attention_fixed_seconds_per_layer),
-            PROJECTIONS: layers
-            * (serial.projection_seconds + n.synced_projection_fixed_seconds_per_layer),
+            FULL_ATTENTION: serial.attention_term.seconds
+            + (work.full + work.sliding) * n.synced_full_attention_fixed_seconds_per_layer,
+            PROJECTIONS: serial.all_gemm_seconds
+            + layers * n.synced_projection_fixed_seconds_per_layer,
             ALL_REDUCE: work.all_reduces * collective,
             NORMS: layers
-            * (rows * n.norm_seconds_per_row_layer + n.synced_norm_fixed_seconds_per_layer),
+            * (wide_rows * n.norm_seconds_per_row_layer + n.synced_norm_fixed_seconds_per_layer),
             OTHER: layers
-            * (rows * n.other_seconds_per_row_layer + n.synced_other_fixed_seconds_per_layer),
+            * (wide_rows * n.other_seconds_per_row_layer + n.synced_other_fixed_seconds_per_layer),
         }
 
     @cached_property
@@ -62,7 +63,7 @@ class SyncedProfile:
         """The pass: the stack and what lies outside the layers."""
         serial = PrefillPass(self.work, ONE)
         head = self.work.share.head * self.work.numbers.outside_fixed_seconds
-        rows = self.work.share.embedding * serial.rows
+        rows = self.work.share.embedding * serial.rows * self.work.width
         return self.stack_seconds + head + rows * self.work.numbers.outside_seconds_per_row
 
     def seconds(self, phase: str) -> Array:

@@ -8,11 +8,18 @@ from functools import cached_property
 import numpy as np
 
 from explorer.chips.ascend910a_numbers import RECURRENCE_GROUPS, Ascend910aNumbers
+from explorer.chips.ascend910a_scale import (
+    average_layer_products,
+    hidden_ratio,
+    recurrence_ratio,
+)
 from explorer.chips.inputs import Inputs, Kinds
 from explorer.config.model import LayerKind
+from explorer.config.sizes import ATTENTION_OF, AttentionKind, caches_tokens, has_experts
 from explorer.costs.arrays import ONE, ZERO, Array, Codes, total
 from explorer.costs.collective import marginal_all_reduce_seconds
-from explorer.costs.memory import layer_weight_bytes
+from explorer.costs.experts import distinct_experts
+from explorer.costs.memory import layer_passed_elements, layer_read_bytes
 from explorer.costs.partition import StageShare
 from explorer.costs.terms import Bound, Term, code
 from explorer.costs.transfer import message_seconds
@@ -35,12 +42,21 @@ class Work:
     @property
     def full(self) -> Array:
         """Full-attention layers."""
-        return self.share.layers.get("full_attention", ZERO)
+        return self._layers_with("full_attention")
+
+    @property
+    def sliding(self) -> Array:
+        """Layers that attend within a sliding window; none in the report."""
+        return self._layers_with("sliding_attention")
 
     @property
     def linear(self) -> Array:
         """Gated-delta layers."""
-        return self.share.layers.get("linear_attention", ZERO)
+        return self._layers_with("linear_attention")
+
+    def _layers_with(self, attention: AttentionKind) -> Array:
+        layers = self.share.layers
+        return total([layers[kind] for kind in layers if ATTENTION_OF[kind] == attention])
 
     @property
     def split(self) -> Array:
@@ -53,16 +69,40 @@ class Work:
         i = self.inputs
         return self.share.head * i.model.embedding_elements * i.weight_bytes / self.tp
 
-    @cached_property
-    def layer_weights_bytes(self) -> Array:
-        """Weights of the stage's layers on one rank [B]."""
+    def layer_weights_bytes(self, rows: Array) -> Array:
+        """Return the weights of the stage's layers that a pass reads on one rank [B]."""
         i = self.inputs
         return total(
             [
-                count * layer_weight_bytes(i.model, kind, self.tp, i.weight_bytes)
+                count * layer_read_bytes(i.model, kind, rows, self.tp, i.weight_bytes)
                 for kind, count in self.share.layers.items()
             ]
         )
+
+    @cached_property
+    def passed_elements(self) -> Array:
+        """Weights of the stage's layers that one row passes on one rank: a MAC each."""
+        return total(
+            [
+                count * layer_passed_elements(self.inputs.model, kind, self.tp)
+                for kind, count in self.share.layers.items()
+            ]
+        )
+
+    @cached_property
+    def mean_layers(self) -> Array:
+        """The stage's layers, weighted by the MACs of a row over the measured average layer's."""
+        return total(
+            [
+                count * sum(self.gemm_shares(kind).values())
+                for kind, count in self.share.layers.items()
+            ]
+        )
+
+    @property
+    def width(self) -> float:
+        """How much wider a row is than that of the model that slopes were measured with."""
+        return hidden_ratio(self.inputs.model)
 
     @property
     def all_reduces(self) -> Array:
@@ -89,36 +129,42 @@ class Work:
     def recurrence_seconds_per_row(self) -> Array:
         """Recurrence of one token in one layer [s]: the sum of its groups (section 5.4)."""
         groups = self.numbers.recurrence_groups(self.inputs.scenario.kernel.recurrence)
-        return total(list(groups.values())) * self.split
+        return total(list(groups.values())) * self.split * recurrence_ratio(self.inputs.model)
 
     def recurrence_macs(self, rows: Array) -> Array:
         """Return MACs of one gated-delta layer: three passes over the state a token."""
-        model = self.inputs.model
-        return (
-            RECURRENCE_PASSES * rows * model.linear_value_heads * model.linear_head_dim**2 / self.tp
-        )
+        return RECURRENCE_PASSES * rows * self.inputs.model.linear_state_elements / self.tp
 
     def gemm_shares(self, kind: LayerKind) -> dict[str, float]:
-        """Return weights of a layer's products as fractions of the model's average layer.
+        """Return MACs of a layer's products as fractions of the measured model's average layer.
 
         ``in`` and ``out`` of the mixer, ``up`` (gate and up) and ``down`` of the MLP; the profile
         gives all 384 products as one phase, split here by their MACs (assumed).
         """
         model = self.inputs.model
-        elements = model.layer_weight_elements
-        norms = model.norm_vectors_per_layer * model.hidden_size
-        average = sum(elements[k] - norms for k in model.layer_kinds) / model.layers
-        down = model.hidden_size * model.ffn_width
+        down = model.hidden_size * model.passed_ffn_width(kind)
         width = (
-            model.query_heads * model.head_dim
-            if kind == "full_attention"
-            else model.linear_value_heads * model.linear_head_dim
+            model.query_heads * model.head_dim if caches_tokens(kind) else model.linear_value_width
         )
         out = model.hidden_size * width
         up = (model.mlp_matrices - 1) * down
-        rest = elements[kind] - norms - down - up - out
+        rest = model.layer_product_elements[kind] - down - up - out
         parts = {"in": rest, "out": out, "up": up, "down": down}
-        return {name: part / average for name, part in parts.items()}
+        return {name: part / average_layer_products() for name, part in parts.items()}
+
+    def expert_stream_seconds(self, kind: LayerKind, rows: Array) -> Array:
+        """Return how long one matrix of the experts that a pass touches takes to read [s].
+
+        None for a dense MLP, whose products were measured as they are. A pass gives each expert so
+        few rows that its weights may outlast its arithmetic; they stream as in decode.
+        """
+        if not has_experts(kind):
+            return ZERO
+        i = self.inputs
+        touched = distinct_experts(rows, i.model.experts, i.model.experts_per_token)
+        width = touched * i.model.expert_ffn_width + i.model.shared_expert_ffn_width
+        matrix_bytes = i.model.hidden_size * width / self.tp * i.weight_bytes
+        return matrix_bytes / self.numbers.weight_stream_bytes_per_second
 
     def hand_over(self, rows: Array, pp: Array) -> Term:
         """Return the hidden state's way to the next pipeline stage; nothing without one."""

@@ -10,17 +10,21 @@ import numpy as np
 
 from explorer.chips.inputs import Inputs, Kinds, kinds_reader, read_numbers
 from explorer.chips.machine import Capacity, Limit, Link, Roof
+from explorer.chips.mt3000_deploy import deployment
+from explorer.chips.mt3000_layers import expert_terms, linear_attention_terms, unfused_operators
 from explorer.chips.mt3000_limits import physical_limits
 from explorer.chips.mt3000_numbers import Mt3000Numbers
+from explorer.chips.passes import Pass, PassTerms, layer_all_reduces, stage_hand_over
 from explorer.config.model import LayerKind
+from explorer.config.sizes import caches_tokens, has_experts
 from explorer.costs.arrays import ONE, ZERO, Array, Codes, scalar
 from explorer.costs.attention import (
     AttentionTiles,
     attention_cost,
     decode_attention,
+    scored_keys,
     smallest_blocks,
 )
-from explorer.costs.collective import all_reduce_rank_bytes, ring_all_reduce_seconds
 from explorer.costs.gemm import (
     GemmCluster,
     GemmTile,
@@ -30,11 +34,15 @@ from explorer.costs.gemm import (
     tile_bytes,
 )
 from explorer.costs.launch import layer_launch_seconds, operator_launch_seconds
-from explorer.costs.memory import STORAGE_BYTES, kv_bytes_per_token_layer, kv_heads_per_rank
+from explorer.costs.memory import (
+    STORAGE_BYTES,
+    attended_tokens,
+    kv_bytes_per_token_layer,
+    kv_heads_per_rank,
+)
 from explorer.costs.partition import StageShare
 from explorer.costs.roofline import roofline_seconds
-from explorer.costs.terms import Bound, Stage, Term, code, fixed_term, merged
-from explorer.costs.transfer import message_seconds
+from explorer.costs.terms import Bound, Stage, Term, fixed_term
 
 FUSED_REGIONS = 5
 """Regions of Fig. 4: norm with Q/K/V and RoPE; attention; O with Add; norm with gate and up; down
@@ -42,34 +50,6 @@ with SiLU, Mul and Add."""
 SEPARATE_OPERATORS = 18
 """Norm, Q, K, V, RoPE, two Matmuls with Scale and Softmax between, O, Add, norm, gate, up, SiLU,
 Mul, down, Add: every operator of Fig. 4 on its own."""
-
-
-@dataclass(frozen=True)
-class Pass:
-    """What one micro-batch brings to a stage: requests, rows of activations, the group's split."""
-
-    requests: Array
-    rows: Array
-    tp: Array
-    pp: Array
-    decodes: bool
-
-
-@dataclass(frozen=True)
-class PassTerms:
-    """Terms of one micro-batch: a layer of each kind, the output head, and once a pass."""
-
-    layers: dict[LayerKind, list[Term]]
-    head: tuple[Term, ...]
-    once: tuple[Term, ...]
-
-    def of(self, share: StageShare) -> Stage:
-        """Return the pass through a stage that holds ``share``."""
-        terms = [
-            term.times(count) for kind, count in share.layers.items() for term in self.layers[kind]
-        ]
-        terms += [term.times(share.head) for term in self.head]
-        return Stage(merged([*terms, *self.once]))
 
 
 @dataclass(frozen=True)
@@ -178,7 +158,7 @@ class Mt3000:
             (taken.gsm_bytes, cluster.gsm_bytes),
             *smallest_blocks(
                 i.scenario.kernel.attention,
-                i.prompt_tokens,
+                scored_keys(i.prompt_tokens, i.model.widest_window, self.attention_tiles),
                 scalar(i.model.head_dim),
                 self.attention_tiles,
                 cluster,
@@ -195,24 +175,30 @@ class Mt3000:
 
     @cached_property
     def _prefill(self) -> PassTerms:
-        i = self.inputs
-        requests = i.micro_batch_prefill
-        rows = requests * i.prompt_tokens
-        return self._terms(Pass(requests, rows, i.tp_prefill, i.pp_prefill, False))
+        return self._terms(Pass.of_prefill(self.inputs))
 
     @cached_property
     def _decode(self) -> PassTerms:
-        i = self.inputs
-        requests = i.micro_batch_decode
-        return self._terms(Pass(requests, requests, i.tp_decode, i.pp_decode, True))
+        return self._terms(Pass.of_decode(self.inputs))
 
     def environment(self) -> dict[str, str]:
         """Return no variables: the paper publishes none of its runtime's."""
         return {}
 
     def deployment(self) -> dict[str, Any]:
-        """Return nothing: the paper gives no launch lines."""
-        return {}
+        """Return tile sizes and mechanisms by the paper's names, which has no launch lines.
+
+        Raises:
+            TypeError: when the scenario holds arrays.
+        """
+        return deployment(
+            self.inputs.scenario.kernel,
+            self.tile(self.cluster),
+            self.cluster,
+            self.attention_tiles,
+            self.inputs.prompt_tokens,
+            self.inputs.shared,
+        )
 
     def notes(self) -> tuple[str, ...]:
         """Return where a kernel is used outside what its constants were fitted to."""
@@ -239,23 +225,27 @@ class Mt3000:
             layers={kind: self._layer(kind, work) for kind in model.kinds},
             head=(
                 self._norm("final_norm", requests, model.norm_vectors_per_layer > 0),
-                self._gemm("output_head", requests, hidden, model.vocabulary_size, work.tp),
+                self.gemm("output_head", requests, hidden, model.vocabulary_size, work.tp),
             ),
-            once=(self._hand_over(work), self._launch_term("pass_launch", ONE)),
+            once=(
+                stage_hand_over(self.link, self._payload_bytes(work), work.pp),
+                self._launch_term("pass_launch", ONE),
+            ),
         )
 
     def _layer(self, kind: LayerKind, work: Pass) -> list[Term]:
         """Return T_norm + T_self_attention + T_norm + T_ffn, and TP's all-reduces and launches."""
         model, rows, tp = self.inputs.model, work.rows, work.tp
-        hidden = model.hidden_size
-        gates = model.mlp_matrices - 1
         return [
             self._norm("attention_norm", rows, model.norm_vectors_per_layer > 0),
             *self._self_attention(kind, work),
             self._norm("ffn_norm", rows, model.norm_vectors_per_layer > 1),
-            self._gemm("gate_up_linear", rows, hidden, model.ffn_width, tp).times(ONE * gates),
-            self._gemm("down_linear", rows, model.ffn_width, hidden, tp, split_inputs=True),
-            self._unfused_operators(kind, work, gates),
+            *(
+                expert_terms(self, work)
+                if has_experts(kind)
+                else self.mlp(rows, model.ffn_width, tp)
+            ),
+            unfused_operators(self, kind, work),
             self._all_reduces(work),
             fixed_term(
                 "layer_launch",
@@ -285,37 +275,31 @@ class Mt3000:
         kinds = self.kinds("hthreads_create_seconds", "hthreads_launch_seconds")
         return fixed_term(name, seconds, Bound.LAUNCH, kinds)
 
-    def _unfused_operators(self, kind: LayerKind, work: Pass, gates: int) -> Term:
-        """Return what RoPE, SiLU, Mul and Add move through DDR as operators of their own.
-
-        Within fused regions these tensors never leave the chip.
-        """
-        i = self.inputs
-        separate = i.scenario.kernel.fusion == "separate"
-        model = i.model
-        rotated = model.query_heads / work.tp + kv_heads_per_rank(model, work.tp)
-        rope = 2 * rotated * model.head_dim * (1 if kind == "full_attention" else 0)
-        activation = (2 + 3 * (gates - 1)) * model.ffn_width / work.tp
-        adds = 2 * 3 * model.hidden_size
-        moved = work.rows * (rope + activation + adds) * i.compute_bytes * (1 if separate else 0)
-        kinds = self.kinds("ddr_bandwidth_bytes_per_second")
-        return self._roofline_term("separate_operators", ZERO, moved, Bound.ACTIVATIONS, kinds)
+    def mlp(self, rows: Array, width: int, tp: Array) -> list[Term]:
+        """Return gate and up, and down, of an MLP that every row passes."""
+        hidden, gates = self.inputs.model.hidden_size, self.inputs.model.mlp_matrices - 1
+        return [
+            self.gemm("gate_up_linear", rows, hidden, width, tp).times(ONE * gates),
+            self.gemm("down_linear", rows, width, hidden, tp, split_inputs=True),
+        ]
 
     def _self_attention(self, kind: LayerKind, work: Pass) -> list[Term]:
         model, rows, tp = self.inputs.model, work.rows, work.tp
         hidden, head_dim = model.hidden_size, model.head_dim
-        if kind == "linear_attention":
-            return self._linear_attention(work)
+        if not caches_tokens(kind):
+            return linear_attention_terms(self, work)
         kv_heads = kv_heads_per_rank(model, tp)
         query_columns = model.query_heads * head_dim * model.query_projection_factor / tp
         return [
-            self._gemm_rank("q_linear", rows, hidden, query_columns),
-            self._gemm_rank("kv_linear", rows, hidden, kv_heads * head_dim).times(2 * ONE),
-            self._decode_attention(work) if work.decodes else self._prefill_attention(work),
-            self._gemm("output_linear", rows, model.query_heads * head_dim, hidden, tp, True),
+            self.gemm_rank("q_linear", rows, hidden, query_columns),
+            self.gemm_rank("kv_linear", rows, hidden, kv_heads * head_dim).times(2 * ONE),
+            self._decode_attention(kind, work)
+            if work.decodes
+            else self._prefill_attention(kind, work),
+            self.gemm("output_linear", rows, model.query_heads * head_dim, hidden, tp, True),
         ]
 
-    def _prefill_attention(self, work: Pass) -> Term:
+    def _prefill_attention(self, kind: LayerKind, work: Pass) -> Term:
         i = self.inputs
         cost = attention_cost(
             i.scenario.kernel.attention,
@@ -324,6 +308,7 @@ class Mt3000:
             scalar(i.model.head_dim),
             self.attention_tiles,
             self.cluster,
+            i.model.attended_window(kind),
         )
         parts = (cost.compute_seconds, cost.io_seconds, cost.round_seconds)
         largest = np.stack(np.broadcast_arrays(*parts)).argmax(axis=0)
@@ -333,37 +318,18 @@ class Mt3000:
         )
         return Term("attention", cost.seconds, cost.seconds, cost.bytes, cost.macs, bound, kinds)
 
-    def _decode_attention(self, work: Pass) -> Term:
+    def _decode_attention(self, kind: LayerKind, work: Pass) -> Term:
         i = self.inputs
         cost = decode_attention(
             work.requests,
-            i.mean_context_tokens,
+            attended_tokens(i.model, kind, i.mean_context_tokens),
             i.model.query_heads / work.tp,
             kv_bytes_per_token_layer(i.model, work.tp, i.kv_bytes),
             scalar(i.model.head_dim),
             scalar(i.compute_bytes),
         )
         kinds = self.kinds(*self._peak_and_bandwidth())
-        return self._roofline_term("attention", cost.macs, cost.bytes, Bound.KV_CACHE, kinds)
-
-    def _linear_attention(self, work: Pass) -> list[Term]:
-        """Return the projections and the recurrence of a gated-delta layer.
-
-        The state is read and written once a pass and request; the recurrence multiplies it three
-        times a token and head (k^T S, the rank-1 update, q^T S).
-        """
-        model, rows, tp = self.inputs.model, work.rows, work.tp
-        key_width = model.linear_key_heads * model.linear_head_dim
-        value_width = model.linear_value_heads * model.linear_head_dim
-        columns = 2 * key_width + 2 * value_width + 2 * model.linear_value_heads
-        state_bytes = 2 * work.requests * model.state_bytes_per_layer / tp
-        macs = 3 * rows * model.linear_value_heads * model.linear_head_dim**2 / tp
-        kinds = self.kinds("ddr_bandwidth_bytes_per_second")
-        return [
-            self._gemm("qkv_linear", rows, model.hidden_size, columns, tp),
-            self._roofline_term("recurrence", macs, state_bytes, Bound.KV_CACHE, kinds),
-            self._gemm("output_linear", rows, value_width, model.hidden_size, tp, True),
-        ]
+        return self.roofline_term("attention", cost.macs, cost.bytes, Bound.KV_CACHE, kinds)
 
     def _norm(self, name: str, rows: Array, present: bool) -> Term:
         """Return an RMSNorm of its own: activations in and out, whole on every rank.
@@ -374,17 +340,18 @@ class Mt3000:
             present = False
         moved = 2 * rows * self.inputs.model.hidden_size * self.inputs.compute_bytes
         kinds = self.kinds("ddr_bandwidth_bytes_per_second")
-        return self._roofline_term(name, ZERO, moved if present else ZERO, Bound.ACTIVATIONS, kinds)
+        return self.roofline_term(name, ZERO, moved if present else ZERO, Bound.ACTIVATIONS, kinds)
 
-    def _gemm(
+    def gemm(
         self, name: str, rows: Array, k: int, n: int, tp: Array, split_inputs: bool = False
     ) -> Term:
         """Return a linear operator split over TP: by columns, or by inputs (row-parallel)."""
         if split_inputs:
-            return self._gemm_rank(name, rows, k / tp, ONE * n)
-        return self._gemm_rank(name, rows, k, n / tp)
+            return self.gemm_rank(name, rows, k / tp, ONE * n)
+        return self.gemm_rank(name, rows, k, n / tp)
 
-    def _gemm_rank(self, name: str, rows: Array, k: Array | int, n: Array) -> Term:
+    def gemm_rank(self, name: str, rows: Array, k: Array | int, n: Array) -> Term:
+        """Return one product of one rank: rows x k by k x n."""
         cluster = self.cluster
         cost = gemm_cost(rows, ONE * k, n, self.tile(cluster), cluster)
         weights = np.where(
@@ -395,7 +362,7 @@ class Mt3000:
         kinds = self.kinds(*self._peak_and_bandwidth(), "gemm_mixed_stream_efficiency")
         return Term(name, cost.seconds, cost.seconds, cost.bytes, cost.macs, bound, kinds)
 
-    def _roofline_term(
+    def roofline_term(
         self,
         name: str,
         macs: Array,
@@ -403,6 +370,7 @@ class Mt3000:
         memory_bound: Bound | Codes,
         kinds: frozenset[str],
     ) -> Term:
+        """Return an operator that takes the longer of its arithmetic and its traffic (Eq. 3)."""
         peak, bandwidth = self.peak_macs_per_second, self.numbers.ddr_bandwidth_bytes_per_second
         seconds = roofline_seconds(macs, bytes_moved, peak, bandwidth)
         by_compute = macs / peak >= bytes_moved / bandwidth
@@ -411,33 +379,11 @@ class Mt3000:
 
     def _all_reduces(self, work: Pass) -> Term:
         """Return the two all-reduces of a layer (Eq. 19)."""
-        i, n = self.inputs, self.numbers
-        payload = work.rows * i.model.hidden_size * i.compute_bytes
-        seconds = 2 * ring_all_reduce_seconds(
-            payload, work.tp, n.mpi_latency_seconds, n.mpi_bandwidth_bytes_per_second
-        )
-        moved = 2 * all_reduce_rank_bytes(payload, work.tp)
-        return Term(
-            "all_reduce",
-            seconds,
-            seconds,
-            moved,
-            ZERO,
-            code(Bound.COLLECTIVE),
-            self.link.kinds,
-        )
+        return layer_all_reduces(self.link, self._payload_bytes(work), work.tp)
 
-    def _hand_over(self, work: Pass) -> Term:
-        """Return sending the hidden state on to the next stage; nothing with one stage."""
-        i, n = self.inputs, self.numbers
-        several = np.where(work.pp > 1, ONE, ZERO)
-        payload = several * work.rows * i.model.hidden_size * i.compute_bytes
-        seconds = several * message_seconds(
-            payload, n.mpi_latency_seconds, n.mpi_bandwidth_bytes_per_second
-        )
-        return Term(
-            "stage_hand_over", seconds, seconds, payload, ZERO, code(Bound.LINK), self.link.kinds
-        )
+    def _payload_bytes(self, work: Pass) -> Array:
+        """Return the hidden state of a micro-batch, which all-reduces and hand-overs carry."""
+        return work.rows * self.inputs.model.hidden_size * self.inputs.compute_bytes
 
     def _peak_and_bandwidth(self) -> tuple[str, str]:
         precision = self.inputs.scenario.precision.compute

@@ -1,17 +1,19 @@
-"""Scenarios from files and preset names: a scenario, an export, or a preset file."""
+"""Scenarios and chips from files and preset names."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from explorer.config.chip import Chip
 from explorer.config.errors import refuse
-from explorer.config.jsonio import LARGEST_DOCUMENT_BYTES, parse_json_object
+from explorer.config.jsonio import parse_json_object, read_bounded
 from explorer.config.links import preset_scenario
-from explorer.config.presets import is_preset_reference
+from explorer.config.migrations import migrated, newest
+from explorer.config.own_chip import check_own_id, parse_chip
+from explorer.config.presets import is_preset_reference, load_chip
 from explorer.config.scenario import SCENARIO_SCHEMA, Scenario, parse_scenario
 
 WRAPPERS = ("explorer.export", "explorer.scenario-preset")
-WRAPPER_VERSION = "1"
 
 
 def scenario_from_json(content: str | bytes, name: str = "file") -> Scenario:
@@ -22,14 +24,9 @@ def scenario_from_json(content: str | bytes, name: str = "file") -> Scenario:
     """
     document = parse_json_object(content, name)
     schema = document.get("schema")
-    family, _, version = str(schema).partition("/")
+    family = str(schema).partition("/")[0]
     if family in WRAPPERS:
-        if version != WRAPPER_VERSION:
-            raise refuse(
-                "schema",
-                schema,
-                f"this version reads {family}/{WRAPPER_VERSION}; a newer explorer wrote this file",
-            )
+        document = migrated(document, family)
         if "scenario" not in document:
             raise refuse("scenario", "", "this field is required")
         return parse_scenario(document["scenario"])
@@ -44,22 +41,48 @@ def scenario_from(reference: str) -> Scenario:
     Raises:
         InputError: when there is neither, or the file is not a scenario.
     """
-    if is_preset_reference(reference):
+    if _means_preset(reference, "scenarios"):
         return preset_scenario(reference)
-    path = Path(reference)
-    if not ("/" in reference or reference.endswith(".json") or _is_file(path)):
-        return preset_scenario(reference)
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_DOCUMENT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a usable path"
-        raise refuse("file", reference, f"cannot be read: {reason}") from None
-    return scenario_from_json(content, path.name)
+    return scenario_from_json(read_bounded(reference), Path(reference).name)
 
 
-def _is_file(path: Path) -> bool:
+def chip_from_json(content: str | bytes, name: str = "file") -> Chip:
+    """Return the chip in a file's content: whole, or as differences from a preset.
+
+    Raises:
+        InputError: when the content is neither, a value in it is not accepted, or it goes by the
+            id of a preset without being it.
+    """
+    document = parse_json_object(content, name)
+    if document.get("schema") is None:
+        raise refuse("schema", "", f'this field is required; expected "{newest("explorer.chip")}"')
+    chip = parse_chip(document)
+    check_own_id(chip)
+    return chip
+
+
+def chip_from(reference: str) -> Chip | str:
+    """Return a preset's reference as it is (``id`` or ``id@version``), or the chip in a file.
+
+    Raises:
+        InputError: when there is neither, or the file is not a chip.
+    """
+    if _means_preset(reference, "chips"):
+        chip = load_chip(reference)
+        return f"{chip.id}@{chip.version}"
+    return chip_from_json(read_bounded(reference), Path(reference).name)
+
+
+def _means_preset(reference: str, folder: str) -> bool:
+    """Return whether a reference is a preset's, or looks so little like a path that it should."""
+    if is_preset_reference(reference, folder):
+        return True
+    return not ("/" in reference or reference.endswith(".json") or is_file(reference))
+
+
+def is_file(reference: str) -> bool:
+    """Return whether a text is the path of a file."""
     try:
-        return path.is_file()
+        return Path(reference).is_file()
     except (OSError, ValueError):
         return False

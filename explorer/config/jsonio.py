@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from explorer.config.errors import InputError, Problem, refuse, shown
+from explorer.config.migrations import migrated
 
 PRESETS = Path(__file__).resolve().parents[2] / "presets"
 LARGEST_DOCUMENT_BYTES = 4_000_000
+NUMBER_TYPES = ("int", "float")
+"""What pydantic adds to the path of a number that may be whole or not."""
 AnyDocument = TypeVar("AnyDocument", bound=BaseModel)
 
 
@@ -50,6 +55,34 @@ def parse_json(content: str | bytes, name: str = "file") -> Any:
         raise refuse(name, "", "holds a number that is too long to read") from None
 
 
+def read_bounded(reference: str) -> bytes:
+    """Return a file's content, cut off one byte after what ``parse_json`` accepts.
+
+    Raises:
+        InputError: when the file cannot be read.
+    """
+    try:
+        with Path(reference).open("rb") as file:
+            return file.read(LARGEST_DOCUMENT_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a usable path"
+        raise refuse("file", reference, f"cannot be read: {reason}") from None
+
+
+def write_json(reference: str, document: dict[str, Any], field: str) -> None:
+    """Write a document of plain JSON values to a file.
+
+    Raises:
+        InputError: names ``field`` when the file cannot be written.
+    """
+    text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
+    try:
+        Path(reference).write_text(text + "\n", encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a usable path"
+        raise refuse(field, reference, f"cannot be written: {reason}") from None
+
+
 def parse_json_object(content: str | bytes, name: str = "file") -> dict[str, Any]:
     """Return the parsed JSON object.
 
@@ -63,24 +96,38 @@ def parse_json_object(content: str | bytes, name: str = "file") -> dict[str, Any
 
 
 def validated(value: object, document: type[AnyDocument], prefix: str = "") -> AnyDocument:
-    """Return ``value`` as a validated document.
+    """Return ``value`` as a validated document; one of an older version is brought forward.
 
     Raises:
-        InputError: names each wrong field by its dotted path.
+        InputError: names each wrong field by its dotted path; a newer version is refused as such.
     """
+    schema = schema_of(document)
+    if schema and isinstance(value, Mapping):
+        value = migrated(value, schema.partition("/")[0], prefix)
     try:
         return document.model_validate(value)
     except ValidationError as error:
-        outer = [prefix] if prefix else []
-        problems = [
-            Problem(
-                ".".join([*outer, *(shown(str(part)) for part in item["loc"])]),
-                "" if item["type"] in ("missing", "extra_forbidden") else shown(item["input"]),
-                _accepted(item["type"], item["msg"]),
-            )
-            for item in error.errors()
-        ]
-        raise InputError(problems) from None
+        problems: dict[str, Problem] = {}
+        for item in error.errors():
+            problem = _problem(item, prefix)
+            # A field that takes one of two types has a problem with each: the last one is told.
+            problems[problem.field] = problem
+        raise InputError(problems.values()) from None
+
+
+def _problem(item: ErrorDetails, prefix: str) -> Problem:
+    place = [shown(str(part)) for part in item["loc"] if part not in NUMBER_TYPES]
+    return Problem(
+        ".".join([prefix, *place] if prefix else place),
+        "" if item["type"] in ("missing", "extra_forbidden") else shown(item["input"]),
+        _accepted(item["type"], item["msg"]),
+    )
+
+
+def schema_of(document: type[BaseModel]) -> str:
+    """Return the schema that a kind of document is of; empty for a part of another."""
+    field = document.model_fields.get("schema_")
+    return "" if field is None else str(get_args(field.annotation)[0])
 
 
 def _accepted(kind: str, message: str) -> str:

@@ -9,7 +9,9 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from explorer.config.chip import Chip
 from explorer.config.errors import InputError, Problem, refuse, shown
+from explorer.config.migrations import migrated
 from explorer.config.model import ModelDocument
+from explorer.config.numbers import plain_number
 from explorer.config.presets import load_scenario_preset, preset_path, scenario_presets
 from explorer.config.scenario import (
     OPTIONAL_PATHS,
@@ -29,6 +31,10 @@ LONGEST_LINK = 4000
 MOST_PARAMETERS = 400
 HEAD_PATHS = ("chip", "model", "name")
 UNBOUNDED = "none"
+NOT_SET = "default"
+"""What a link states of a hardware number that its preset sets and the scenario does not."""
+SCHEMA, FAMILY, FIRST = "schema", "explorer.link", "explorer.link/1"
+"""Parameter that a link of a later version will carry; without it a link is of the first."""
 OWN_DOCUMENT = "own-document"
 """Marks an address whose scenario holds a document that no link can carry."""
 
@@ -40,6 +46,15 @@ class Opened:
     scenario: Scenario
     preset: str
     problems: tuple[Problem, ...]
+
+    @property
+    def meaningless(self) -> bool:
+        """Whether what the link starts from is not known, so that nothing of it can be meant."""
+        return any(
+            problem.field == "preset"
+            or (problem.field == SCHEMA and problem.value.startswith(FAMILY))
+            for problem in self.problems
+        )
 
 
 @lru_cache(maxsize=64)
@@ -68,7 +83,7 @@ def link_query(scenario: Scenario, reference: str) -> str:
     base = preset_scenario(pinned)
     for field in ("chip", "model"):
         if isinstance(getattr(scenario, field), Chip | ModelDocument):
-            raise refuse(field, "", "a document of its own does not fit in a link; use the file")
+            raise refuse(field, "", "a document of its own fits in no link; use the file")
     pairs = [("preset", pinned), *_differences(base, scenario)]
     query = urlencode(pairs, quote_via=quote, safe="@.-:")
     if len(query) > LONGEST_LINK:
@@ -104,7 +119,8 @@ def open_link(link: str, default: str) -> Opened:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
     except ValueError as error:
         raise refuse("link", link, f"cannot be read: {error}") from None
-    if not any(key == "preset" or "." in key or key in HEAD_PATHS for key, _ in pairs):
+    known = ("preset", SCHEMA, *HEAD_PATHS)
+    if not any("." in key or key in known for key, _ in pairs):
         raise refuse("link", link, "nothing in it can be used; expected ?preset=ID&path=value")
     return open_pairs(pairs, default)
 
@@ -123,6 +139,14 @@ def open_pairs(pairs: Iterable[tuple[str, str]], default: str) -> Opened:
             problems.append(Problem(shown(key), shown(value), "given twice; the first is used"))
         else:
             values[key] = value
+    try:
+        values = migrated({SCHEMA: FIRST, **values}, FAMILY)
+    except InputError as error:
+        problems += error.problems
+        if values[SCHEMA].startswith(FAMILY):
+            # Its other parameters may mean something else by now.
+            values = {}
+    values.pop(SCHEMA, None)
     reference = values.pop("preset", default)
     try:
         reference = pinned_reference(reference)
@@ -137,11 +161,13 @@ def apply_texts(
     scenario: Scenario, values: Mapping[str, str]
 ) -> tuple[Scenario, tuple[Problem, ...]]:
     """Return the scenario with all values applied, or with the valid ones and the problems."""
-    ordered = sorted(values, key=lambda path: path not in HEAD_PATHS)
+    # What is unset first, then the heads: a new chip may lack a number that was set on the old.
+    unset = {path for path, text in values.items() if _unsets(path, text)}
+    ordered = sorted(values, key=lambda path: (path not in unset, path not in HEAD_PATHS))
     try:
         # All at once first: a new model may only accept the plan that comes with it.
         head = {path: values[path] for path in ordered if path in HEAD_PATHS}
-        typed_for = scenario.unchecked(head)
+        typed_for = scenario.unchecked({**dict.fromkeys(unset), **head})
         changes = {path: _parsed(typed_for, path, values[path]) for path in ordered}
         return scenario.replacing(changes), ()
     except InputError:
@@ -182,6 +208,8 @@ def _parsed(scenario: Scenario, path: str, text: str) -> object:
         return text
     if path in TEXT_PATHS:
         return None if text == UNBOUNDED else text
+    if _unsets(path, text):
+        return None
     knob = knob_at(scenario, path)
     if knob is None:
         raise unknown_field(scenario, path)
@@ -189,20 +217,22 @@ def _parsed(scenario: Scenario, path: str, text: str) -> object:
         return text
     if text == UNBOUNDED and path in OPTIONAL_PATHS:
         return None
-    # int() and float() alone would read "1_000", " 7 " and Arabic digits; a link holds plain ones.
-    plain = text.isascii() and not any(sign == "_" or sign.isspace() for sign in text)
     try:
-        if not plain:
-            raise ValueError
-        return int(text) if knob.whole else float(text)
+        return plain_number(text, knob.whole)
     except ValueError:
         raise refuse(path, text, knob.accepted()) from None
 
 
+def _unsets(path: str, text: str) -> bool:
+    return text == NOT_SET and path.startswith("hardware.")
+
+
 def _differences(base: Scenario, scenario: Scenario) -> list[tuple[str, str]]:
+    # Numbers set on the preset's chip are among them, whether or not this chip has them.
+    paths = (*paths_of(scenario), *(f"hardware.{name}" for name in base.hardware))
     return [
-        (path, _text(_stated(scenario, path)))
-        for path in paths_of(scenario)
+        (path, _text(path, _stated(scenario, path)))
+        for path in dict.fromkeys(paths)
         if _stated(scenario, path) != _stated(base, path)
     ]
 
@@ -221,7 +251,7 @@ def _head(scenario: Scenario, path: str) -> str:
     return value if path == "name" else f"{value}@{getattr(scenario.versions, path)}"
 
 
-def _text(value: object) -> str:
+def _text(path: str, value: object) -> str:
     if value is None:
-        return UNBOUNDED
+        return NOT_SET if path.startswith("hardware.") else UNBOUNDED
     return repr(value) if isinstance(value, float) else str(value)

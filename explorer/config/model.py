@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import gcd, isqrt
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, Strict, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, Strict, model_serializer, model_validator
 
+from explorer.config.parts import Part, end_parts, final_norm_vectors, layer_parts
 from explorer.config.quantity import Document, Quantity, Text, Version
+from explorer.config.sizes import (
+    ATTENTION_OF,
+    LayerKind,
+    Sizes,
+    caches_tokens,
+    has_experts,
+)
+
+__all__ = ["LayerKind", "Model", "ModelDocument", "ModelNumbers", "ModelQuantity"]
 
 MODEL_SCHEMA = "explorer.model/1"
-LayerKind = Literal["full_attention", "linear_attention"]
+EXPERT_NUMBERS = ("experts", "experts_per_token", "expert_ffn_width")
 LINEAR_NUMBERS = ("linear_key_heads", "linear_value_heads", "linear_head_dim")
 LARGEST_SIZE = 10_000_000
 MOST_LAYERS = 1024
@@ -42,6 +53,33 @@ class ModelNumbers(Document):
     linear_value_heads: ModelQuantity | None = None
     linear_head_dim: ModelQuantity | None = None
     linear_state_element_bytes: ModelQuantity | None = None
+    sliding_window: ModelQuantity | None = None
+    experts: ModelQuantity | None = None
+    experts_per_token: ModelQuantity | None = None
+    expert_ffn_width: ModelQuantity | None = None
+    shared_expert_ffn_width: ModelQuantity | None = None
+    shared_expert_gates: ModelQuantity | None = None
+    qk_norm_elements: ModelQuantity | None = None
+    attention_bias_elements: ModelQuantity | None = None
+    mlp_bias_elements: ModelQuantity | None = None
+    final_norm_vectors: ModelQuantity | None = None
+    learned_positions: ModelQuantity | None = None
+    output_head_bias_elements: ModelQuantity | None = None
+    linear_value_head_dim: ModelQuantity | None = None
+    linear_convolution_width: ModelQuantity | None = None
+    linear_vector_elements: ModelQuantity | None = None
+    linear_convolution_element_bytes: ModelQuantity | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the numbers that the model does not have."""
+        written: dict[str, Any] = serialise(self)
+        return {name: quantity for name, quantity in written.items() if quantity is not None}
+
+    def at_least_one(self, *names: str) -> bool:
+        """Return whether all these numbers are given and above zero."""
+        given = [getattr(self, name) for name in names]
+        return all(number is not None and number.value >= 1 for number in given)
 
 
 class ModelDocument(Document):
@@ -67,72 +105,68 @@ class ModelDocument(Document):
             raise ValueError("numbers.kv_heads must divide numbers.query_heads")
         if numbers.mlp_matrices.value not in (2, 3) or numbers.embedding_tables.value not in (1, 2):
             raise ValueError("numbers.mlp_matrices must be 2 or 3, numbers.embedding_tables 1 or 2")
-        linear = [getattr(numbers, name) for name in LINEAR_NUMBERS]
-        if "linear_attention" in self.layer_pattern and any(
-            number is None or number.value < 1 for number in linear
-        ):
+        pattern = self.layer_pattern
+        if not all(map(caches_tokens, pattern)) and not numbers.at_least_one(*LINEAR_NUMBERS):
             raise ValueError(f"linear_attention layers need {', '.join(LINEAR_NUMBERS)}")
+        sliding = any(ATTENTION_OF[kind] == "sliding_attention" for kind in pattern)
+        if sliding and not numbers.at_least_one("sliding_window"):
+            raise ValueError("sliding_attention layers need numbers.sliding_window of at least 1")
+        if any(map(has_experts, pattern)):
+            self._experts_are_usable()
         return self
 
-    def shape(self) -> Model:
-        """Return the plain sizes for the cost functions."""
-        values = {
+    def _experts_are_usable(self) -> None:
+        numbers = self.numbers
+        if not numbers.at_least_one(*EXPERT_NUMBERS):
+            raise ValueError(f"layers with experts need {', '.join(EXPERT_NUMBERS)}")
+        values = self.values()
+        if values["experts_per_token"] > values["experts"]:
+            raise ValueError("numbers.experts_per_token must be at most numbers.experts")
+        if values.get("shared_expert_gates", 0) > 1:
+            raise ValueError("numbers.shared_expert_gates must be 0 or 1")
+
+    def values(self) -> dict[str, int]:
+        """Return the sizes that the document gives, by name."""
+        return {
             name: quantity.value
             for name in ModelNumbers.model_fields
             if (quantity := getattr(self.numbers, name)) is not None
         }
-        layers = values["layers"]
-        repeats = -(-layers // len(self.layer_pattern))
-        return Model(
-            id=self.id,
-            name=self.name,
-            layer_kinds=(self.layer_pattern * repeats)[:layers],
-            **values,
-        )
+
+    def shape(self) -> Model:
+        """Return the plain sizes for the cost functions."""
+        return _shape_of(self)
+
+
+@lru_cache(maxsize=256)
+def _shape_of(document: ModelDocument) -> Model:
+    """Return the sizes of a document, the same object each time: what follows is kept with it."""
+    values = document.values()
+    layers = values["layers"]
+    repeats = -(-layers // len(document.layer_pattern))
+    kinds = (document.layer_pattern * repeats)[:layers]
+    return Model(id=document.id, name=document.name, layer_kinds=kinds, **values)
 
 
 @dataclass(frozen=True)
-class Model:
-    """Sizes of a decoder-only transformer; counts are heads, elements, layers or bytes."""
-
-    id: str
-    name: str
-    layer_kinds: tuple[LayerKind, ...]
-    layers: int
-    hidden_size: int
-    query_heads: int
-    kv_heads: int
-    head_dim: int
-    ffn_width: int
-    vocabulary_size: int
-    mlp_matrices: int
-    embedding_tables: int
-    norm_vectors_per_layer: int
-    query_projection_factor: int = 1
-    linear_key_heads: int = 0
-    linear_value_heads: int = 0
-    linear_head_dim: int = 0
-    linear_state_element_bytes: int = 4
-
-    @cached_property
-    def kinds(self) -> tuple[LayerKind, ...]:
-        """Distinct layer kinds, in order of first appearance."""
-        return tuple(dict.fromkeys(self.layer_kinds))
-
-    def layers_of(self, kind: LayerKind) -> int:
-        """Return how many layers are of ``kind``."""
-        return self.layer_kinds.count(kind)
+class Model(Sizes):
+    """Sizes of a decoder-only transformer, and what follows from them."""
 
     @cached_property
     def legal_tp(self) -> tuple[int, ...]:
         """Tensor-parallel degrees that split every projection evenly.
 
-        TP divides query heads, FFN width and linear-attention heads; KV heads are split evenly,
-        or replicated evenly above their number.
+        TP divides query heads, the width of dense MLP and of experts, and linear-attention heads;
+        KV heads are split evenly, or replicated evenly above their number.
         """
-        common = gcd(self.query_heads, self.ffn_width)
-        if "linear_attention" in self.kinds:
-            common = gcd(common, self.linear_key_heads, self.linear_value_heads)
+        widths = [self.query_heads]
+        if self.dense_mlp:
+            widths.append(self.ffn_width)
+        if any(map(has_experts, self.kinds)):
+            widths += [self.expert_ffn_width, self.shared_expert_ffn_width]
+        if not all(map(caches_tokens, self.kinds)):
+            widths += [self.linear_key_heads, self.linear_value_heads]
+        common = gcd(*widths)
         small = [tp for tp in range(1, isqrt(common) + 1) if common % tp == 0]
         return tuple(
             tp
@@ -141,39 +175,109 @@ class Model:
         )
 
     @cached_property
+    def layer_parts(self) -> dict[LayerKind, tuple[Part, ...]]:
+        """Weights of one layer of each kind, part by part."""
+        return {kind: layer_parts(self, kind) for kind in self.kinds}
+
+    @cached_property
+    def end_parts(self) -> tuple[Part, ...]:
+        """Weights before and after the layers, part by part."""
+        return end_parts(self)
+
+    @cached_property
     def layer_weight_elements(self) -> dict[LayerKind, int]:
         """Weight elements of one layer of each kind, norms included where they are counted."""
-        mlp = self.mlp_matrices * self.hidden_size * self.ffn_width
-        norms = self.norm_vectors_per_layer * self.hidden_size
-        key_width = self.linear_key_heads * self.linear_head_dim
-        value_width = self.linear_value_heads * self.linear_head_dim
-        linear_columns = 2 * key_width + 3 * value_width + 2 * self.linear_value_heads
-        query_columns = self.query_heads * self.head_dim * (self.query_projection_factor + 1)
-        kv_columns = 2 * self.kv_heads * self.head_dim
-        attention = {
-            "full_attention": self.hidden_size * (query_columns + kv_columns),
-            "linear_attention": self.hidden_size * linear_columns,
+        return {kind: sum(part.elements for part in self.layer_parts[kind]) for kind in self.kinds}
+
+    @cached_property
+    def layer_whole_elements(self) -> dict[LayerKind, int]:
+        """Weight elements of one layer that TP does not split: norms, the router of experts."""
+        return {
+            kind: sum(part.elements for part in self.layer_parts[kind] if part.whole)
+            for kind in self.kinds
         }
-        return {kind: attention[kind] + mlp + norms for kind in self.kinds}
+
+    @cached_property
+    def layer_product_elements(self) -> dict[LayerKind, int]:
+        """Multiply-accumulates of one token with the weights of one layer of each kind."""
+        return {
+            kind: sum(part.active for part in self.layer_parts[kind] if part.product)
+            for kind in self.kinds
+        }
+
+    @property
+    def expert_elements(self) -> int:
+        """Weight elements of one routed expert of one layer."""
+        return self.mlp_matrices * self.hidden_size * self.expert_ffn_width
 
     @property
     def embedding_elements(self) -> int:
         """Elements of one vocabulary table (the input embedding or the output head)."""
         return self.vocabulary_size * self.hidden_size
 
+    @property
+    def final_norm_elements(self) -> int:
+        """Elements of the norm after the last layer."""
+        return final_norm_vectors(self) * self.hidden_size
+
+    def total(self, counted: Callable[[Part], int]) -> int:
+        """Return the sum over all weights of the model of what is counted of each part."""
+        layers = (
+            self.layers_of(kind) * sum(map(counted, self.layer_parts[kind])) for kind in self.kinds
+        )
+        return sum(layers) + sum(map(counted, self.end_parts))
+
     @cached_property
     def parameters(self) -> int:
         """Weight elements of the whole model."""
-        layers = sum(self.layer_weight_elements[kind] for kind in self.layer_kinds)
-        final_norm = self.hidden_size if self.norm_vectors_per_layer else 0
-        return layers + final_norm + self.embedding_tables * self.embedding_elements
+        return self.total(lambda part: part.elements)
+
+    @cached_property
+    def active_parameters(self) -> int:
+        """Weight elements that one token passes: routed experts that it does not pass left out."""
+        return self.total(lambda part: part.active)
+
+    @cached_property
+    def macs_per_token(self) -> int:
+        """Multiply-accumulates of one token, attention to its context not included.
+
+        One for each active element of a matrix (the input embedding is looked up, not multiplied),
+        and three for each element of a recurrent state: k^T S, the rank-1 update, q^T S.
+        """
+        products = self.total(lambda part: part.active if part.product else 0)
+        return products + 3 * self.linear_state_elements * self.layers_with("linear_attention")
+
+    @property
+    def attention_macs_per_context_token(self) -> int:
+        """Multiply-accumulates of one token for each token that it attends to, in all layers."""
+        return 2 * self.query_heads * self.head_dim * self.caching_layers
+
+    @property
+    def caching_layers(self) -> int:
+        """Layers that keep K and V of tokens."""
+        return sum(map(caches_tokens, self.layer_kinds))
+
+    @property
+    def kv_elements_per_token_layer(self) -> int:
+        """KV-cache elements a token in one layer that caches tokens, replication not counted."""
+        return 2 * self.kv_heads * self.head_dim
 
     @property
     def kv_elements_per_token(self) -> int:
-        """KV-cache elements a token over all full-attention layers, replication not counted."""
-        return 2 * self.kv_heads * self.head_dim * self.layers_of("full_attention")
+        """KV-cache elements a token over all layers that cache tokens, replication not counted."""
+        return self.kv_elements_per_token_layer * self.caching_layers
 
     @property
     def state_bytes_per_layer(self) -> int:
-        """Recurrent state of one request in one linear-attention layer [B]."""
-        return self.linear_value_heads * self.linear_head_dim**2 * self.linear_state_element_bytes
+        """What one request keeps in one linear-attention layer [B].
+
+        The recurrent state, and the tokens before the next one that the convolution still sees.
+        """
+        recurrent = self.linear_state_elements * self.linear_state_element_bytes
+        seen = max(self.linear_convolution_width - 1, 0) * self.linear_convolution_channels
+        return recurrent + seen * self.linear_convolution_element_bytes
+
+    @property
+    def state_bytes_per_request(self) -> int:
+        """What one request keeps in all linear-attention layers, however long its context [B]."""
+        return self.state_bytes_per_layer * self.layers_with("linear_attention")

@@ -102,10 +102,10 @@ def scenario_presets() -> tuple[ScenarioPreset, ...]:
     return tuple(load_scenario_preset(preset_id) for preset_id in versions_of("scenarios"))
 
 
-def is_preset_reference(text: str) -> bool:
-    """Return whether ``text`` names an existing scenario preset."""
+def is_preset_reference(text: str, folder: str = "scenarios") -> bool:
+    """Return whether ``text`` names an existing preset."""
     try:
-        preset_path("scenarios", text)
+        preset_path(folder, text)
     except InputError:
         return False
     return True

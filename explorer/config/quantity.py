@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
 
+from explorer.config.csvio import begins_a_formula
 from explorer.config.errors import Problem, shown
 from explorer.config.numbers import AnyArray
 
@@ -19,14 +20,34 @@ Version = Annotated[int, Strict(), Field(ge=1, le=999_999)]
 MOST_VALUES_LISTED = 24
 
 
+UNSEEN = ("Cc", "Cs", "Cf", "Zl", "Zp")
+"""Controls, lone surrogates, marks of direction or of no width, and separators of lines."""
+
+
 def plain_text(text: str) -> str:
-    """Return ``text``; raises ValueError where it holds control characters or lone surrogates."""
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
-        raise ValueError("expected text without control characters")
+    """Return ``text``; raises ValueError where it holds characters that nobody sees.
+
+    Two names that look alike must be alike, and none may turn the text around it.
+    """
+    if any(unicodedata.category(character) in UNSEEN for character in text):
+        raise ValueError("expected text without control characters or invisible ones")
     return text
 
 
 Text = Annotated[str, AfterValidator(plain_text)]
+
+
+def no_formula(text: str) -> str:
+    """Return ``text``; raises ValueError where a spreadsheet would calculate with it."""
+    if begins_a_formula(text):
+        raise ValueError("begins like a spreadsheet formula; expected plain text")
+    return text
+
+
+LONGEST_NAME = 200
+LONGEST_TEXT = 4000
+Name = Annotated[Text, Field(max_length=LONGEST_NAME), AfterValidator(no_formula)]
+Note = Annotated[Text, Field(max_length=LONGEST_TEXT), AfterValidator(no_formula)]
 
 
 class Document(BaseModel):
@@ -39,10 +60,10 @@ class Quantity(Document):
     """A constant of a chip or model preset: value, unit, source and kind."""
 
     value: Number
-    unit: str
-    source: str
+    unit: Name
+    source: Note
     kind: Kind
-    note: str = ""
+    note: Note = ""
 
 
 class Knob(Document):

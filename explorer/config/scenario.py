@@ -13,83 +13,32 @@ from explorer.config.chip import Chip
 from explorer.config.errors import InputError, Problem, refuse, shown
 from explorer.config.jsonio import validated
 from explorer.config.knobs import scenario_knobs
+from explorer.config.migrations import migrated
 from explorer.config.model import Model, ModelDocument
 from explorer.config.numbers import AnyArray, Real, Whole
+from explorer.config.own_chip import parse_chip
 from explorer.config.presets import load_chip, load_model
-from explorer.config.quantity import Document, Knob, Text, Version, listed, plain_text
+from explorer.config.quantity import (
+    LONGEST_NAME,
+    Document,
+    Knob,
+    Text,
+    listed,
+    plain_text,
+)
+from explorer.config.sections import (
+    Kernel,
+    Limits,
+    Measured,
+    Plan,
+    Precision,
+    Versions,
+    Workload,
+)
 from explorer.config.simulation import SIMULATION_WORDS, Simulation
 
 SCENARIO_SCHEMA: Literal["explorer.scenario/1"] = "explorer.scenario/1"
-LONGEST_NAME = 200
 CLUSTERS = "clusters"
-
-
-class Precision(Document):
-    """Arithmetic and storage formats, independent of each other."""
-
-    compute: Literal["fp32", "fp16"]
-    weights: Literal["fp32", "fp16", "int8"]
-    kv: Literal["fp32", "fp16", "int8"]
-
-
-class Versions(Document):
-    """Preset versions that ``chip`` and ``model`` mean, when those are preset ids."""
-
-    chip: Version | None = None
-    model: Version | None = None
-
-
-class Workload(Document):
-    """What is asked of the machine; all counts, may be arrays."""
-
-    prompt_tokens: Whole
-    output_tokens: Whole
-    max_context_tokens: Whole
-    clusters_total: Whole
-
-
-class Plan(Document):
-    """How the machine is used (Eqs 12-20); all counts, may be arrays."""
-
-    placement: Literal["disaggregated", "shared"]
-    tp_prefill: Whole = 1
-    pp_prefill: Whole = 1
-    dp_prefill: Whole = 1
-    micro_batch_prefill: Whole = 1
-    tp_decode: Whole = 1
-    pp_decode: Whole = 1
-    micro_batch_decode: Whole = 1
-    buffer_clusters: Whole | Literal["auto"] = "auto"
-    slices: Whole | Literal["rule"] = "rule"
-    max_slices: Whole = 4
-    min_rows_per_slice: Whole = 1024
-
-
-class Kernel(Document):
-    """Which of the chip's mechanisms are on; a chip without one ignores it."""
-
-    attention: Literal["mt", "flash", "unfused"] = "mt"
-    fusion: Literal["fused", "separate"] = "fused"
-    launch: Literal["unified", "per_operator", "per_head"] = "unified"
-    recurrence: Literal[
-        "whole", "without_broadcast_rows", "without_rank1_update", "without_both"
-    ] = "whole"
-
-
-class Limits(Document):
-    """Bounds that a plan must keep; None means no bound."""
-
-    ttft_seconds: Real | None = None
-    tpot_seconds: Real | None = None
-    memory_headroom_fraction: Real = 0.0
-    budget: Text | None = None
-
-
-class Measured(Document):
-    """Stage times typed by a person, which replace the model's (Eq. 22)."""
-
-    prefill_seconds: Real | None = None
-    decode_seconds: Real | None = None
 
 
 class Scenario(Document):
@@ -155,6 +104,8 @@ class Scenario(Document):
     def replacing(self, changes: Mapping[str, object]) -> Scenario:
         """Return a copy with the values at some paths changed, and checked.
 
+        A hardware number set to None is the chip's own again.
+
         Raises:
             InputError: when a path is unknown or a value is not accepted.
         """
@@ -173,6 +124,26 @@ class Scenario(Document):
         updated = self
         for path, value in changes.items():
             updated = _replaced(updated, path, value)
+        return updated
+
+    def with_chip(self, chip: Chip | str) -> Scenario:
+        """Return a copy on another chip, a preset's or one's own, and checked.
+
+        Numbers set on the present chip go with it, and the name tells chip and model.
+
+        Raises:
+            InputError: when there is no such preset, or the chip lacks the scenario's arithmetic.
+        """
+        document = load_chip(chip) if isinstance(chip, str) else chip
+        name = f"{document.name} · {self.model_document().name}"[:LONGEST_NAME]
+        bare = self.model_copy(update={"hardware": {}, "name": name})
+        if isinstance(chip, str):
+            return bare.replacing({"chip": chip})
+        versions = self.versions.model_copy(update={"chip": None})
+        updated = bare.model_copy(update={"chip": chip, "versions": versions})
+        problems = problems_of(updated)
+        if problems:
+            raise InputError(problems)
         return updated
 
     def pinned(self) -> Scenario:
@@ -200,36 +171,19 @@ def parse_scenario(value: object) -> Scenario:
     """
     if not isinstance(value, Mapping):
         raise refuse("scenario", value, "expected a JSON object")
-    check_schema(value.get("schema", SCENARIO_SCHEMA), SCENARIO_SCHEMA)
-    whole = {
-        field: validated(value[field], document, field)
-        for field, document in (("chip", Chip), ("model", ModelDocument))
-        if isinstance(value.get(field), Mapping)
-    }
+    document = migrated(value, "explorer.scenario")
+    if isinstance(document.get("chip"), Mapping):
+        document["chip"] = parse_chip(document["chip"], "chip")
+    if isinstance(document.get("model"), Mapping):
+        document["model"] = validated(document["model"], ModelDocument, "model")
     try:
-        scenario = validated({**value, **whole}, Scenario)
+        scenario = validated(document, Scenario)
     except InputError as error:
         raise InputError(_with_knob_words(error.problems)) from None
     problems = problems_of(scenario)
     if problems:
         raise InputError(problems)
     return scenario.pinned()
-
-
-def check_schema(found: object, known: str) -> None:
-    """Refuse a document of another schema, politely when it is a newer version of a known one.
-
-    Raises:
-        InputError: when ``found`` is not ``known``.
-    """
-    if found == known:
-        return
-    family = known.partition("/")[0]
-    if isinstance(found, str) and found.startswith(family + "/"):
-        accepted = f"this version reads {known}; a newer explorer wrote this document"
-    else:
-        accepted = f'expected "{known}"'
-    raise refuse("schema", found, accepted)
 
 
 def knob_at(scenario: Scenario, path: str) -> Knob | None:
@@ -382,9 +336,14 @@ def _replaced(scenario: Scenario, path: str, value: object) -> Scenario:
         words = WORD_FIELDS[path]
         if value not in words:
             raise refuse(path, value, f"expected {' or '.join(words)}")
+    elif section == "hardware" and name in scenario.hardware and value is None:
+        hardware = {key: item for key, item in scenario.hardware.items() if key != name}
+        return scenario.model_copy(update={"hardware": hardware})
     elif path not in TEXT_PATHS and (section == "hardware" or knob_at(scenario, path) is None):
         if knob_at(scenario, path) is None:
             raise unknown_field(scenario, path)
+        if value is None:
+            return scenario
         return scenario.model_copy(update={"hardware": {**scenario.hardware, name: value}})
     part = getattr(scenario, section)
     return scenario.model_copy(update={section: part.model_copy(update={name: value})})

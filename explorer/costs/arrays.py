@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ Array: TypeAlias = NDArray[np.float64]
 """Float64 values of any shape, 0-d for a scalar; every cost function broadcasts over them."""
 Codes: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
+Kept = TypeVar("Kept", np.float64, np.int64)
 
 
 def scalar(value: float) -> Array:
@@ -20,12 +21,23 @@ def scalar(value: float) -> Array:
 
 
 ZERO = scalar(0.0)
+MOST_CHOICES = 32
+"""numpy chooses among some sixty at once; more are taken in turns."""
 ONE = scalar(1.0)
 
 
 def ceil_divide(numerator: Array, denominator: Array) -> Array:
     """Return ceil(numerator / denominator), exact for whole numbers below 2**52."""
     return np.ceil(numerator / denominator)
+
+
+def choose(winner: Codes, values: Sequence[NDArray[Kept]]) -> NDArray[Kept]:
+    """Return, element by element, the value of the array that ``winner`` numbers."""
+    if len(values) <= MOST_CHOICES:
+        return np.choose(winner, values, mode="clip")
+    first, rest = values[:MOST_CHOICES], values[MOST_CHOICES:]
+    later = choose(winner - MOST_CHOICES, rest)
+    return np.where(winner < MOST_CHOICES, choose(winner, first), later)
 
 
 def total(arrays: Sequence[Array]) -> Array:

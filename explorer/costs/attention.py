@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf, isinf
 from typing import Literal
 
 import numpy as np
@@ -105,6 +106,14 @@ def table_iii(method: Method, seq: Array, block_rows: Array, dsps: Array) -> Att
     return AttentionIo(blocks, 2 * blocks, 2 * ONE)
 
 
+def scored_keys(seq: Array, window: float, tiles: AttentionTiles) -> Array:
+    """Return the keys that a row block of MT Attention scores: all, or its rows' windows.
+
+    A block of M_r consecutive rows sees the window before its first row and its own rows.
+    """
+    return seq if isinf(window) else np.minimum(seq, window + tiles.mt_rows)
+
+
 def ddr_bytes_held(
     method: Method, instances: Array, seq: Array, head_dim: Array, element_bytes: Array
 ) -> Array:
@@ -179,12 +188,17 @@ def attention_cost(
     head_dim: Array,
     tiles: AttentionTiles,
     cluster: GemmCluster,
+    window: float = inf,
 ) -> AttentionCost:
-    """Return the cost of full (not causal) attention.
+    """Return the cost of full (not causal) attention, or of attention within a sliding window.
 
     For one head, with r rounds of 24 row blocks: r fixed round times, the two products and the
     softmax of every row in those rounds (rows of the last one that do not exist included), and
     the transfers of Table III, a broadcast at its own cost.
+
+    With a window W a query sees W keys. A row block of MT computes W + M_r keys and its round
+    loads those of all its blocks, W + P M_r; a block of M_c keys in Flash loads the W + M_c rows of
+    Q and O that see it; the unfused kernel computes every score and masks most. Never more than S.
 
     Args:
         method: which kernel.
@@ -193,10 +207,17 @@ def attention_cost(
         head_dim: d [elements].
         tiles: blocks and constants.
         cluster: the machine at the precision of the product.
+        window: W [tokens]; infinite for full attention.
     """
-    rows = row_block(method, seq, tiles, cluster)
+    useful, window = np.minimum(seq, window), inf if method == "unfused" else window
+    rows = row_block(method, scored_keys(seq, window, tiles), tiles, cluster)
     rounds = ceil_divide(seq, cluster.dsps * rows)
-    slots = np.maximum(rounds * cluster.dsps * rows, seq) * seq
+    keys, loaded = seq, ONE
+    if not isinf(window):
+        keys = np.minimum(seq, window + rows)
+        together = tiles.flash_columns if method == "flash" else cluster.dsps * rows
+        loaded = np.minimum(seq, window + together) / seq
+    slots = np.maximum(rounds * cluster.dsps * rows, seq) * keys
     depths = (head_dim, np.minimum(seq, tiles.flash_columns))
     per_score = tiles.score_seconds + sum(
         head_dim / (cluster.peak_macs_per_second * kernel_utilisation(depth, cluster))
@@ -214,8 +235,9 @@ def attention_cost(
     else:
         blocks = tiles.flash_columns if method == "flash" else rows
         table = table_iii(method, seq, blocks, cluster.dsps)
-        query_output = (table.query_dmas + table.output_dmas) * matrix_bytes
-        broadcast = table.broadcasts * matrix_bytes
+        by_rows, by_keys = (loaded, ONE) if method == "flash" else (ONE, loaded)
+        query_output = by_rows * (table.query_dmas + table.output_dmas) * matrix_bytes
+        broadcast = by_keys * table.broadcasts * matrix_bytes
         kv_bytes = broadcast_ddr_bytes(broadcast, cluster)
         score_bytes = 0 * seq
         moved = query_output + cluster.broadcast_cost * broadcast
@@ -224,7 +246,7 @@ def attention_cost(
         seconds = fixed + compute + io
     return AttentionCost(
         seconds=instances * seconds,
-        macs=2 * instances * seq * seq * head_dim,
+        macs=2 * instances * seq * useful * head_dim,
         query_output_bytes=instances * query_output,
         kv_bytes=instances * kv_bytes,
         score_bytes=instances * score_bytes,
@@ -269,8 +291,28 @@ def decode_attention(
     )
 
 
+def causal_keys(seq: Array, window: float) -> Array:
+    """Return twice the mean keys that a causal query attends to: S, or 2 W - W^2 / S in a window.
+
+    The first W queries see all before them, S x W - W^2 / 2 pairs in all; without a window S^2 / 2,
+    which kernels whose time was fitted to S x S carry in their constant.
+    """
+    if isinf(window):
+        return seq
+    seen = np.minimum(seq, window)
+    return seen * (2 - seen / seq)
+
+
 def full_attention_macs(
-    requests: Array, prompt_tokens: Array, query_heads: Array, head_dim: Array
+    requests: Array,
+    prompt_tokens: Array,
+    query_heads: Array,
+    head_dim: Array,
+    window: float = inf,
 ) -> Array:
-    """Return the multiply-accumulates of full attention over each prompt, both products."""
-    return 2 * requests * prompt_tokens * prompt_tokens * query_heads * head_dim
+    """Return the multiply-accumulates of attention over each prompt, both products.
+
+    Full attention computes S x S scores; within a window only those of ``causal_keys``.
+    """
+    keys = causal_keys(prompt_tokens, window)
+    return 2 * requests * prompt_tokens * keys * query_heads * head_dim

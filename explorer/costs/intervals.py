@@ -283,11 +283,10 @@ def _broadcast_arrays(*values: Any) -> tuple[Interval, ...]:
     return tuple(Interval(low, high) for low, high in zip(every[::2], every[1::2], strict=True))
 
 
-def _choose(index: Codes, choices: Sequence[Any]) -> Interval:
+def _choose(index: Codes, choices: Sequence[Any], **options: Any) -> Interval:
     ends = [_ends(choice) for choice in choices]
-    return Interval(
-        np.choose(index, [end[0] for end in ends]), np.choose(index, [end[1] for end in ends])
-    )
+    low, high = (np.choose(index, [end[i] for end in ends], **options) for i in (0, 1))
+    return Interval(low, high)
 
 
 def _max(value: Interval, axis: int | None = None) -> Interval:

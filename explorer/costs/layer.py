@@ -68,7 +68,8 @@ def decoder_layer(
     InputError for a model whose layers are of another kind.
     """
     if "full_attention" not in model.kinds:
-        raise refuse("model.layer_pattern", model.layer_kinds[0], "expected full_attention layers")
+        accepted = "expected full_attention layers: others have no operator graph here"
+        raise refuse("model.layer_pattern", model.layer_kinds[0], accepted)
     if model.query_projection_factor != 1:
         accepted = "expected 1: a gated query projection has no operator graph here"
         raise refuse("model.query_projection_factor", model.query_projection_factor, accepted)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from explorer.config.model import LayerKind, Model
+from explorer.config.sizes import ATTENTION_OF, caches_tokens, has_experts
 from explorer.costs.arrays import ONE, ZERO, Array
+from explorer.costs.experts import distinct_experts
 from explorer.costs.partition import StageShare
 
 STORAGE_BYTES = {"fp32": 4, "fp16": 2, "int8": 1}
@@ -51,7 +54,7 @@ def kv_heads_per_rank(model: Model, tp: Array) -> Array:
 
 
 def kv_bytes_per_token_layer(model: Model, tp: Array, kv_element_bytes: float) -> Array:
-    """Return KV bytes a token in one full-attention layer on one rank (Eqs 13, 15).
+    """Return KV bytes a token in one layer that caches tokens, on one rank (Eqs 13, 15).
 
     D_emb of the paper becomes KV heads x head dimension; with as many KV heads as query heads
     it is the paper's. Bytes read in a decode step and bytes budgeted both come from here.
@@ -59,14 +62,59 @@ def kv_bytes_per_token_layer(model: Model, tp: Array, kv_element_bytes: float) -
     return 2 * kv_heads_per_rank(model, tp) * model.head_dim * kv_element_bytes
 
 
+def attended_tokens(model: Model, kind: LayerKind, context_tokens: Array) -> Array:
+    """Return the tokens that a layer attends to, and keeps, of a context: all, or its window."""
+    if ATTENTION_OF[kind] != "sliding_attention":
+        return context_tokens
+    return np.minimum(context_tokens, model.attended_window(kind))
+
+
+def request_cache_bytes(model: Model, context_tokens: Array, kv_element_bytes: float) -> Array:
+    """Return KV cache and recurrent state of one request over all layers, one copy [B]."""
+    kv = request_kv_bytes(model, context_tokens, kv_element_bytes)
+    return kv + model.state_bytes_per_request
+
+
+def request_kv_bytes(model: Model, context_tokens: Array, kv_element_bytes: float) -> Array:
+    """Return the KV cache of one request over all layers, one copy [B]."""
+    elements = ZERO
+    for kind in model.kinds:
+        if caches_tokens(kind):
+            layers = model.layers_of(kind) * model.kv_elements_per_token_layer
+            elements = elements + attended_tokens(model, kind, context_tokens) * layers
+    return elements * kv_element_bytes
+
+
 def layer_weight_bytes(model: Model, kind: LayerKind, tp: Array, element_bytes: float) -> Array:
     """Return the weights of one layer on one rank [B]; replicated KV projections included."""
     elements = model.layer_weight_elements[kind] / tp
-    if kind == "full_attention":
+    if caches_tokens(kind):
         kv_columns = 2 * model.head_dim * (kv_heads_per_rank(model, tp) - model.kv_heads / tp)
         elements = elements + model.hidden_size * kv_columns
-    norms = model.norm_vectors_per_layer * model.hidden_size
-    return (elements + norms * (1 - 1 / tp)) * element_bytes
+    whole = model.layer_whole_elements[kind]
+    return (elements + whole * (1 - 1 / tp)) * element_bytes
+
+
+def layer_read_bytes(
+    model: Model, kind: LayerKind, rows: Array, tp: Array, element_bytes: float
+) -> Array:
+    """Return the weights of one layer that a pass of some rows reads on one rank [B].
+
+    All of them, but of routed experts only those that a row passes (``distinct_experts``).
+    """
+    weights = layer_weight_bytes(model, kind, tp, element_bytes)
+    if not has_experts(kind):
+        return weights
+    idle = model.experts - distinct_experts(rows, model.experts, model.experts_per_token)
+    return weights - idle * model.expert_elements / tp * element_bytes
+
+
+def layer_passed_elements(model: Model, kind: LayerKind, tp: Array) -> Array:
+    """Return the weights of one layer that a token passes on one rank: of experts, its own k."""
+    stored = layer_weight_bytes(model, kind, tp, 1)
+    if not has_experts(kind):
+        return stored
+    return stored - (model.experts - model.experts_per_token) * model.expert_elements / tp
 
 
 def stage_weight_bytes(model: Model, share: StageShare, tp: Array, element_bytes: float) -> Array:
@@ -81,8 +129,28 @@ def stage_weight_bytes(model: Model, share: StageShare, tp: Array, element_bytes
     tables = share.embedding + share.head
     if model.embedding_tables == 1:
         tables = np.maximum(share.embedding, share.head)
-    final_norm = share.head * (model.hidden_size if model.norm_vectors_per_layer else 0)
-    return layers + (tables * model.embedding_elements / tp + final_norm) * element_bytes
+    whole = share.head * model.final_norm_elements
+    whole = whole + share.embedding * model.learned_positions * model.hidden_size
+    bias = share.head * model.output_head_bias_elements / tp
+    return layers + (tables * model.embedding_elements / tp + whole + bias) * element_bytes
+
+
+def stage_read_bytes(
+    model: Model, share: StageShare, rows: Array, tp: Array, element_bytes: float
+) -> Array:
+    """Return the weights that a pass of some rows reads on one rank of a stage [B].
+
+    Of the embeddings only the output head: of the input embedding a row reads one row.
+    """
+    layers = sum(
+        (
+            count * layer_read_bytes(model, kind, rows, tp, element_bytes)
+            for kind, count in share.layers.items()
+        ),
+        ZERO,
+    )
+    head = model.embedding_elements + model.output_head_bias_elements
+    return layers + share.head * (head / tp + model.final_norm_elements) * element_bytes
 
 
 @dataclass(frozen=True)
@@ -120,23 +188,41 @@ def memory_budget(
     storage: Storage,
 ) -> MemoryBudget:
     """Return the budget of the fullest rank of a pool (Eqs 12-16)."""
-    kv_layer = (
-        cache.requests_per_layer
-        * cache.max_context_tokens
-        * kv_bytes_per_token_layer(model, tp, storage.kv_element_bytes)
+    kv_token = cache.requests_per_layer * kv_bytes_per_token_layer(
+        model, tp, storage.kv_element_bytes
     )
+    kv_layer = {
+        kind: kv_token * attended_tokens(model, kind, cache.max_context_tokens)
+        if caches_tokens(kind)
+        else ZERO
+        for kind in model.kinds
+    }
     state_layer = cache.requests_per_layer * model.state_bytes_per_layer / tp
-    full = model.layers_of("full_attention") / pp if cache.whole_stage else ONE
-    linear = model.layers_of("linear_attention") / pp if cache.whole_stage else ONE
-    if "full_attention" not in model.kinds:
-        full = ZERO
+    even = {kind: model.layers_of(kind) / pp for kind in model.kinds}
+    kv, state = _held(kv_layer, state_layer, even, cache.whole_stage)
     params = model.parameters * storage.weight_element_bytes / (tp * pp)
-    kv, state = full * kv_layer, linear * state_layer
     fullest = ZERO
     for share in shares:
-        held_full = share.layers.get("full_attention", ZERO) if cache.whole_stage else full
-        held_linear = share.layers.get("linear_attention", ZERO) if cache.whole_stage else linear
         weights = stage_weight_bytes(model, share, tp, storage.weight_element_bytes)
-        fullest = np.maximum(fullest, weights + held_full * kv_layer + held_linear * state_layer)
+        held_kv, held_state = _held(kv_layer, state_layer, share.layers, cache.whole_stage)
+        fullest = np.maximum(fullest, weights + held_kv + held_state)
     total = fullest + storage.overhead_bytes
     return MemoryBudget(params, kv, state, storage.overhead_bytes, total, storage.limit_bytes)
+
+
+def _held(
+    kv_layer: dict[LayerKind, Array],
+    state_layer: Array,
+    layers: Mapping[LayerKind, Array],
+    whole_stage: bool,
+) -> tuple[Array, Array]:
+    """Return KV cache and recurrent state [B] that some layers hold, or the largest one of each."""
+    kv, state = ZERO, ZERO
+    for kind, of_layer in kv_layer.items():
+        if not caches_tokens(kind):
+            state = state + layers[kind] * state_layer if whole_stage else state_layer
+        elif whole_stage:
+            kv = kv + layers[kind] * of_layer
+        else:
+            kv = np.maximum(kv, of_layer)
+    return kv, state

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from explorer.config.model import LayerKind, Model
-from explorer.costs.arrays import Array, Codes
+from explorer.costs.arrays import Array, Codes, choose
 from explorer.costs.intervals import looked_up
 
 
@@ -63,14 +63,13 @@ def largest_stage_candidates(model: Model, pp: Array) -> tuple[StageShare, ...]:
 
 def chosen_share(winner: Codes, shares: Sequence[StageShare]) -> StageShare:
     """Return one of some shares for each element of ``winner``, an index into them."""
-
-    def pick(values: Sequence[Array]) -> Array:
-        return np.choose(winner, list(values))
-
     return StageShare(
-        layers={kind: pick([share.layers[kind] for share in shares]) for kind in shares[0].layers},
-        embedding=pick([share.embedding for share in shares]),
-        head=pick([share.head for share in shares]),
+        layers={
+            kind: choose(winner, [share.layers[kind] for share in shares])
+            for kind in shares[0].layers
+        },
+        embedding=choose(winner, [share.embedding for share in shares]),
+        head=choose(winner, [share.head for share in shares]),
     )
 
 
@@ -139,10 +138,9 @@ def _shares(
 
 
 def _undominated(shares: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    def dominated(share: tuple[int, ...]) -> bool:
-        return any(
-            other != share and all(a <= b for a, b in zip(share, other, strict=True))
-            for other in shares
-        )
-
-    return sorted(share for share in shares if not dominated(share))
+    ordered = sorted(shares)
+    held = np.asarray(ordered)
+    # Shares differ, so one that holds no more of anything than another holds less of something.
+    at_most = (held[:, None, :] <= held[None, :, :]).all(axis=-1)
+    dominated = at_most.sum(axis=1) > 1
+    return [share for share, less in zip(ordered, dominated, strict=True) if not less]

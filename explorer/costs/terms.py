@@ -8,7 +8,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from explorer.costs.arrays import ZERO, Array, Codes, total
+from explorer.costs.arrays import ZERO, Array, Codes, choose, total
 
 
 class Bound(IntEnum):
@@ -154,15 +154,12 @@ def slowest_index(stages: Sequence[Stage]) -> Codes:
 
 
 def _chosen(winner: Codes, group: tuple[Term, ...]) -> Term:
-    def pick(values: list[Array]) -> Array:
-        return np.choose(winner, values)
-
     return Term(
         group[0].name,
-        pick([term.seconds for term in group]),
-        pick([term.busy_seconds for term in group]),
-        pick([term.bytes for term in group]),
-        pick([term.macs for term in group]),
-        np.choose(winner, [term.bound_by for term in group]),
+        choose(winner, [term.seconds for term in group]),
+        choose(winner, [term.busy_seconds for term in group]),
+        choose(winner, [term.bytes for term in group]),
+        choose(winner, [term.macs for term in group]),
+        choose(winner, [term.bound_by for term in group]),
         frozenset().union(*(term.kinds for term in group)),
     )

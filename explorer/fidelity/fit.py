@@ -23,8 +23,14 @@ ERROR_SCALE = 0.05
 MOST_STEPS = 30
 TOLERANCE = 1e-7
 
+STEP = 1e-6
+"""Step of a factor for a derivative: models are computed to 1e-15, so that 1e-9 of it is good."""
+TINIEST, LARGEST = 1e-30, 1e30
+"""Predictions are held between these, so that a constant at 0 gives a large error and no NaN."""
+
 Values: TypeAlias = Mapping[str, Array]
 Model: TypeAlias = Callable[[Sequence[Measurement], Values], Array]
+"""Predicted SI values [..., rows] from constants that broadcast with [rows]."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,89 @@ class FitResult:
         return min(values, default=self.constants[name]), max(values, default=self.constants[name])
 
 
+@dataclass(frozen=True)
+class LogErrors:
+    """Log errors of rows as functions of factors on some constants of their model.
+
+    Attributes:
+        model: gives the predictions.
+        rows: what is predicted.
+        scale: the free constants and their values at a factor of 1.
+        fixed: constants that keep their values; arrays broadcast with the factors but for their
+            last axis.
+    """
+
+    model: Model
+    rows: tuple[Measurement, ...]
+    scale: Mapping[str, float]
+    fixed: Values = field(default_factory=dict)
+
+    @cached_property
+    def measured(self) -> Array:
+        """Measured values [rows], SI."""
+        return np.asarray([row.si_value for row in self.rows], dtype=np.float64)
+
+    def values(self, factors: Array) -> dict[str, Array]:
+        """Return the free constants at some factors [..., constants]."""
+        return {name: factors[..., i] * size for i, (name, size) in enumerate(self.scale.items())}
+
+    def at(self, factors: Array) -> tuple[Array, Array]:
+        """Return log errors [..., rows] and their derivatives [..., rows, constants].
+
+        Args:
+            factors: on the free constants [..., constants]; one call of the model serves all.
+        """
+        count = len(self.scale)
+        steps = STEP * np.concatenate([np.zeros((1, count)), np.eye(count)])
+        points = np.asarray(factors, dtype=np.float64)[..., None, :] + steps
+        free = {name: value[..., None] for name, value in self.values(points).items()}
+        fixed = {name: np.asarray(value)[..., None, None] for name, value in self.fixed.items()}
+        errors = self._errors({**fixed, **free}, points.shape[:-1])
+        slopes = (errors[..., 1:, :] - errors[..., :1, :]) / STEP
+        return errors[..., 0, :], np.moveaxis(slopes, -1, -2)
+
+    def _errors(self, values: Values, shape: tuple[int, ...]) -> Array:
+        predicted = np.nan_to_num(self.model(self.rows, values), nan=LARGEST)
+        predicted = np.clip(predicted, TINIEST, LARGEST)
+        errors: Array = np.log(predicted / self.measured)
+        return np.broadcast_to(errors, (*shape, len(self.rows)))
+
+
+def least_log_errors(
+    errors: LogErrors, start: Array, bounds: tuple[Array, Array], robust: bool
+) -> Array:
+    """Return the factors [constants] of least squared log errors near ``start``, within bounds.
+
+    Args:
+        errors: what is made small.
+        start: factors to start from, within the bounds.
+        bounds: least and largest factors.
+        robust: whether log errors above ``ERROR_SCALE`` count linearly (soft L1).
+    """
+    known: dict[bytes, tuple[Array, Array]] = {}
+
+    def both(factors: Array) -> tuple[Array, Array]:
+        key = factors.tobytes()
+        if key not in known:
+            known.clear()
+            known[key] = errors.at(factors)
+        return known[key]
+
+    found = least_squares(
+        lambda factors: both(factors)[0],
+        start,
+        jac=lambda factors: both(factors)[1],
+        bounds=bounds,
+        loss="soft_l1" if robust else "linear",
+        f_scale=ERROR_SCALE if robust else 1.0,
+        xtol=TOLERANCE,
+        ftol=TOLERANCE,
+        max_nfev=MOST_STEPS,
+    )
+    factors: Array = found.x
+    return factors
+
+
 def run_fit(spec: FitSpec, chip: Chip, rows: Sequence[Measurement]) -> FitResult | None:
     """Return the refits of a spec, or None with fewer rows than twice its constants.
 
@@ -203,27 +292,13 @@ class _Refit:
 
     def _polished(self, start: dict[str, float], free: list[str], kept: Mask) -> dict[str, float]:
         rows = tuple(row for row, keep in zip(self.rows, kept, strict=True) if keep)
-        measured = self.measured[kept]
+        fixed = {n: np.asarray(value) for n, value in start.items() if n not in free}
+        errors = LogErrors(self.spec.model, rows, {n: start[n] for n in free}, fixed)
         knobs = [self.chip.quantities[name] for name in free]
-        scale = np.asarray([start[name] for name in free])
-
-        def residuals(factors: Array) -> Array:
-            moved = dict(zip(free, factors * scale, strict=True))
-            values = {name: np.asarray(value) for name, value in {**start, **moved}.items()}
-            log_errors: Array = np.log(self.spec.model(rows, values) / measured)
-            return log_errors
-
-        found = least_squares(
-            residuals,
-            np.ones(len(free)),
-            bounds=([k.minimum for k in knobs] / scale, [k.maximum for k in knobs] / scale),
-            loss="soft_l1",
-            f_scale=ERROR_SCALE,
-            xtol=TOLERANCE,
-            ftol=TOLERANCE,
-            max_nfev=MOST_STEPS,
-        )
-        return {**start, **dict(zip(free, (found.x * scale).tolist(), strict=True))}
+        lowest = np.asarray([k.minimum / start[n] for n, k in zip(free, knobs, strict=True)])
+        highest = np.asarray([k.maximum / start[n] for n, k in zip(free, knobs, strict=True)])
+        found = least_log_errors(errors, np.ones(len(free)), (lowest, highest), robust=True)
+        return {**start, **{name: float(v) for name, v in errors.values(found).items()}}
 
     def _residuals(self, predicted: Array) -> Array:
         residuals: Array = np.log(predicted / self.measured)

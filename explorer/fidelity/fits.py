@@ -23,7 +23,7 @@ from explorer.fidelity.fit import Constant, FitResult, FitSpec, Values, run_fit
 from explorer.fidelity.kernels import attention, gemm, mt3000
 from explorer.fidelity.measurements import Measurement
 from explorer.fidelity.passes import ABLATIONS, FEWEST_OUTPUT_TOKENS, NOTHING, RULE
-from explorer.fidelity.scenarios import base_scenario
+from explorer.fidelity.scenarios import OnChip, base_scenario
 from explorer.serving.evaluate import evaluate
 
 FUSED_METHODS = ("mt", "flash")
@@ -160,7 +160,7 @@ def _numbers(rows: Sequence[Measurement], key: str) -> Array:
 
 
 def _with(chip: str, values: Values) -> Mt3000:
-    machine = mt3000(chip)
+    machine = mt3000(OnChip(chip))
     return replace(machine, numbers=replace(machine.numbers, **values))
 
 

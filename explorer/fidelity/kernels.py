@@ -21,7 +21,7 @@ from explorer.costs.roofline import roofline_seconds
 from explorer.fidelity.conditions import NO, Conditions, NotModelledError
 from explorer.fidelity.measurements import Measurement
 from explorer.fidelity.prediction import Prediction, roof_of
-from explorer.fidelity.scenarios import chip_machine
+from explorer.fidelity.scenarios import OnChip
 
 PRECISIONS = ("fp32", "fp16")
 ATTENTION_PRECISION = "fp16"
@@ -42,22 +42,22 @@ def attention(
     return attention_cost(method, instances, seq, head_dim, machine.attention_tiles, cluster)
 
 
-def gemm_latency(row: Measurement, conditions: Conditions) -> Prediction:
+def gemm_latency(row: Measurement, conditions: Conditions, on: OnChip) -> Prediction[Array]:
     """Predict a product of ``dtype``, ``m``, ``k``, ``n`` on one cluster."""
-    machine = _machine(row)
+    machine = mt3000(on)
     dtype = conditions.word("dtype", PRECISIONS)
     _one_cluster(conditions)
     m, k, n = (scalar(conditions.whole(name)) for name in "mkn")
     cost = gemm(machine, dtype, m, k, n)
     size = STORAGE_BYTES[dtype]
     naive = _naive(machine, dtype, m * k * n, size * (m * k + k * n + m * n))
-    split = "columns over the DSPs" if bool(cost.column_split) else "rows over the DSPs"
-    return Prediction(float(cost.seconds), naive, split)
+    split = "columns over the DSPs" if np.all(cost.column_split) else "rows over the DSPs"
+    return Prediction(cost.seconds, naive, split)
 
 
-def attention_latency(row: Measurement, conditions: Conditions) -> Prediction:
+def attention_latency(row: Measurement, conditions: Conditions, on: OnChip) -> Prediction[Array]:
     """Predict attention of ``method``, ``batch``, ``heads``, ``head_dim``, ``seq``."""
-    machine = _machine(row)
+    machine = mt3000(on)
     method = cast("Method", conditions.word("method", METHODS))
     dtype = conditions.word("dtype", PRECISIONS, ATTENTION_PRECISION)
     conditions.word("causal", NO, "no")
@@ -65,28 +65,24 @@ def attention_latency(row: Measurement, conditions: Conditions) -> Prediction:
     instances = scalar(conditions.whole("batch", 1) * conditions.whole("heads"))
     seq, head_dim = scalar(conditions.whole("seq")), scalar(conditions.whole("head_dim"))
     least = machine.numbers.gemm_kernel_rows * head_dim
-    if least * (STORAGE_BYTES[dtype] + ACCUMULATOR_BYTES) > machine.numbers.am_bytes:
+    if np.any(least * (STORAGE_BYTES[dtype] + ACCUMULATOR_BYTES) > machine.numbers.am_bytes):
         raise NotModelledError(f"head_dim={head_dim:.0f}: rows of Q and O do not fit AM")
     cost = attention(machine, method, instances, seq, head_dim, dtype)
     macs = full_attention_macs(instances, seq, np.ones(()), head_dim)
     matrices = 4 * instances * seq * head_dim * STORAGE_BYTES[dtype]
     naive = _naive(machine, dtype, macs, matrices)
-    basis = f"{float(cost.rounds):.0f} rounds of row blocks"
+    basis = f"{float(np.max(cost.rounds)):.0f} rounds of row blocks"
     if not conditions.has("dtype"):
         basis += f", {ATTENTION_PRECISION} assumed"
-    return Prediction(float(cost.seconds), naive, basis)
+    return Prediction(cost.seconds, naive, basis)
 
 
-def mt3000(chip: str) -> Mt3000:
-    """Return the MT-3000 machine of a chip preset; raises NotModelledError for another family."""
-    machine = chip_machine(chip)
+def mt3000(on: OnChip) -> Mt3000:
+    """Return the MT-3000 machine of a chip; raises NotModelledError for another family."""
+    machine = on.machine
     if not isinstance(machine, Mt3000):
-        raise NotModelledError(f"single kernels are modelled for the MT-3000 only, not {chip}")
+        raise NotModelledError(f"single kernels are modelled for the MT-3000 only, not {on.name}")
     return machine
-
-
-def _machine(row: Measurement) -> Mt3000:
-    return mt3000(row.chip)
 
 
 def _one_cluster(conditions: Conditions) -> None:
@@ -95,7 +91,7 @@ def _one_cluster(conditions: Conditions) -> None:
         raise NotModelledError(f"clusters={clusters}: a kernel runs on one cluster in the model")
 
 
-def _naive(machine: Mt3000, dtype: str, macs: Array, bytes_moved: Array) -> float:
+def _naive(machine: Mt3000, dtype: str, macs: Array, bytes_moved: Array) -> Array:
     roof = roof_of(machine, dtype)
     peak, bandwidth = roof.peak_macs_per_second, roof.bandwidth_bytes_per_second
-    return float(roofline_seconds(macs, bytes_moved, peak, bandwidth))
+    return roofline_seconds(macs, bytes_moved, peak, bandwidth)

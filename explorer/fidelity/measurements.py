@@ -9,13 +9,15 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterator, Mapping
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Literal
 
+from explorer.config.csvio import begins_a_formula, csv_text
 from explorer.config.errors import InputError, Problem, printable, refuse, shown
 from explorer.config.jsonio import PRESETS
 
@@ -29,7 +31,12 @@ LONGEST_CELL = 2_000
 MOST_PROBLEMS = 8
 NUMBER = re.compile(r"[+-]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,3})?")
 KEY = re.compile(r"[a-z][a-z0-9_.]{0,60}")
-FORMULA_STARTS = ("=", "+", "-", "@")
+INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Letters and marks that take no ink, though Unicode does not count them among format signs."""
+NAMES = ("id", "chip", "model", "quantity")
+"""Columns that rows are told apart by: two that look alike must not differ."""
 
 SEARCHED = "serving_throughput"
 Dimension = Literal["time", "rate"]
@@ -88,6 +95,21 @@ class Measurement:
         return 1.0 if dimension is None else UNITS[dimension][self.unit]
 
     @property
+    def content(self) -> tuple[object, ...]:
+        """Everything but the name of its file: rows of the same content are one measurement."""
+        conditions = tuple(self.conditions.items())
+        return (
+            self.id,
+            self.chip,
+            self.model,
+            self.quantity,
+            conditions,
+            self.value,
+            self.unit,
+            self.source,
+        )
+
+    @property
     def si_value(self) -> float:
         """Value in seconds or tokens a second."""
         return self.value * self.unit_size
@@ -122,7 +144,7 @@ def parse_measurements(content: bytes, name: str = "file") -> tuple[Measurement,
             if len(problems) > MOST_PROBLEMS:
                 break
             if not wrong:
-                lines[cells[0].strip()] = line
+                lines[_alike(cells[0].strip())] = line
                 rows.append(_measurement(cells, name))
     except csv.Error as error:
         raise refuse(name, "", f"not readable as CSV: {error}") from None
@@ -148,6 +170,26 @@ def read_measurements(path: str | Path) -> tuple[Measurement, ...]:
     return parse_measurements(content, printable(Path(path).name) or "file")
 
 
+def measurements_csv(rows: Iterable[Measurement]) -> str:
+    """Return measurements as a CSV file that ``parse_measurements`` reads again."""
+    return csv_text(
+        COLUMNS,
+        (
+            (
+                row.id,
+                row.chip,
+                row.model,
+                row.quantity,
+                ";".join(f"{key}={value}" for key, value in row.conditions.items()),
+                row.value,
+                row.unit,
+                row.source,
+            )
+            for row in rows
+        ),
+    )
+
+
 @cache
 def shipped_measurements() -> tuple[Measurement, ...]:
     """Return the published measurements that ship with the project, file by file."""
@@ -169,6 +211,11 @@ def _lines(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
             yield reader.line_num, cells
 
 
+def _alike(name: str) -> str:
+    """Return what all ways to write a name have in common (compatibility composition)."""
+    return unicodedata.normalize("NFKC", name)
+
+
 def _problems(cells: list[str], place: str, known: Mapping[str, int]) -> list[Problem]:
     if len(cells) != len(COLUMNS):
         accepted = f"{len(cells)} columns; expected {len(COLUMNS)}"
@@ -179,7 +226,7 @@ def _problems(cells: list[str], place: str, known: Mapping[str, int]) -> list[Pr
         accepted = _refusal(column, cell, found)
         if accepted:
             problems.append(Problem(f"{place} {column}", shown(cell), accepted))
-    first = known.get(found["id"])
+    first = known.get(_alike(found["id"]))
     if first is not None:
         accepted = f"already on line {first}; expected each id once"
         problems.append(Problem(f"{place} id", shown(found["id"]), accepted))
@@ -194,9 +241,9 @@ def _refusal(column: str, cell: str, found: Mapping[str, str]) -> str:
         return f"longer than {LONGEST_CELL} characters"
     if column == "value":
         return _value_refusal(cell)
-    if cell.startswith(FORMULA_STARTS):
+    if begins_a_formula(cell):
         return "begins like a spreadsheet formula; expected plain text"
-    if printable(cell) != cell:
+    if printable(cell) != cell or (column in NAMES and INVISIBLE.search(cell)):
         return "holds characters that cannot be shown; expected plain text"
     if column == "unit" and found["quantity"] in DIMENSIONS:
         units = UNITS[DIMENSIONS[found["quantity"]]]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+
+import numpy as np
 
 from explorer.chips.ascend910a import Ascend910a
 from explorer.chips.ascend910a_synced import (
@@ -21,8 +24,7 @@ from explorer.chips.ascend910a_synced import (
     all_reduce_by,
 )
 from explorer.config.errors import shown
-from explorer.config.scenario import Scenario
-from explorer.costs.arrays import Array, scalar
+from explorer.costs.arrays import Array, scalar, total
 from explorer.costs.roofline import roofline_seconds
 from explorer.costs.terms import Term
 from explorer.fidelity.conditions import Conditions, NotModelledError
@@ -33,8 +35,8 @@ from explorer.fidelity.prediction import (
     naive_prefill_seconds,
     roof_of,
 )
-from explorer.fidelity.scenarios import base_scenario, chip_machine, with_layers
-from explorer.serving.evaluate import Evaluation, evaluate
+from explorer.fidelity.scenarios import OnChip
+from explorer.serving.evaluate import Evaluation
 
 RULE = "rule"
 CARDS, REQUESTS = ("tp", "world"), ("rows", "batch", "requests")
@@ -68,22 +70,22 @@ SYNCED = "device-synced: the profile's fixed terms, nothing overlaps"
 MEMORY = ("prefill_memory", "decode_memory")
 
 
-def prefill_throughput(row: Measurement, conditions: Conditions) -> Prediction:
+def prefill_throughput(row: Measurement, conditions: Conditions, on: OnChip) -> Prediction[Array]:
     """Predict prefill of ``rows`` prompt tokens at ``tp`` with ``slices``.
 
     Device-synced runs are the wall of the serial profile; ``ablated`` leaves out groups of the
     recurrence.
     """
-    evaluation = _prefill(row, conditions)
-    rows = float(evaluation.inputs.prompt_tokens)
+    evaluation = _prefill(row, conditions, on)
+    rows = evaluation.inputs.prompt_tokens
     seconds, basis = evaluation.prefill_stage.seconds, ""
     if conditions.flag("device_synced"):
-        seconds, basis = _profile(row, evaluation).wall_seconds, SYNCED
-    naive = float(naive_prefill_seconds(evaluation))
-    return Prediction(rows / float(seconds), rows / naive, basis, _extrapolated(evaluation))
+        seconds, basis = _profile(evaluation, on).wall_seconds, SYNCED
+    naive = naive_prefill_seconds(evaluation)
+    return Prediction(rows / seconds, rows / naive, basis, _extrapolated(evaluation))
 
 
-def phase_time(row: Measurement, conditions: Conditions) -> Prediction:
+def phase_time(row: Measurement, conditions: Conditions, on: OnChip) -> Prediction[Array]:
     """Predict one phase of a prefill pass of ``rows``.
 
     Of a device-synced pass, which the report profiled, by that profile. Of a running pass by the
@@ -94,99 +96,101 @@ def phase_time(row: Measurement, conditions: Conditions) -> Prediction:
     """
     phase = conditions.word("phase", (WALL, STACK, *PHASES))
     if not conditions.flag("device_synced", default=True):
-        return _running_phase(row, conditions, phase)
+        return _running_phase(row, conditions, on, phase)
     if _slices(conditions, default=1) not in (0, 1):
         raise NotModelledError(
             "a device-synced pass was profiled serially only: in slices its scopes would drain "
             "the device at every slice, at a cost that nobody measured"
         )
-    return _phase(row, conditions, phase)
+    return _phase(row, conditions, on, phase)
 
 
-def ablation_gated_delta(row: Measurement, conditions: Conditions) -> Prediction:
+def ablation_gated_delta(row: Measurement, conditions: Conditions, on: OnChip) -> Prediction[Array]:
     """Predict the recurrence of a pass of ``rows`` with parts of its kernel left out."""
-    return _phase(row, conditions, GATED_DELTA)
+    return _phase(row, conditions, on, GATED_DELTA)
 
 
-def decode_throughput(row: Measurement, conditions: Conditions) -> Prediction:
+def decode_throughput(row: Measurement, conditions: Conditions, on: OnChip) -> Prediction[Array]:
     """Predict decode of ``rows`` requests at ``context``."""
-    evaluation = _decode(row, conditions)
-    rows = float(evaluation.inputs.micro_batch_decode)
-    steps = float(evaluation.inputs.pp_decode * evaluation.decode_stage.seconds)
-    naive = float(evaluation.inputs.pp_decode * naive_decode_seconds(evaluation))
-    return Prediction(
-        rows / steps, rows / naive, extrapolated=_decode_extrapolated(row, evaluation)
-    )
+    evaluation = _decode(row, conditions, on)
+    rows = evaluation.inputs.micro_batch_decode
+    steps = evaluation.inputs.pp_decode * evaluation.decode_stage.seconds
+    naive = evaluation.inputs.pp_decode * naive_decode_seconds(evaluation)
+    beyond = _decode_extrapolated(row, evaluation, on)
+    return Prediction(rows / steps, rows / naive, extrapolated=beyond)
 
 
-def decode_step_time(row: Measurement, conditions: Conditions) -> Prediction:
+def decode_step_time(row: Measurement, conditions: Conditions, on: OnChip) -> Prediction[Array]:
     """Predict one decode step of ``rows`` requests at ``context`` through ``layers``."""
-    evaluation = _decode(row, conditions)
-    step = float(evaluation.inputs.pp_decode * evaluation.decode_stage.seconds)
-    naive = float(evaluation.inputs.pp_decode * naive_decode_seconds(evaluation))
-    return Prediction(step, naive, extrapolated=_decode_extrapolated(row, evaluation))
+    evaluation = _decode(row, conditions, on)
+    step = evaluation.inputs.pp_decode * evaluation.decode_stage.seconds
+    naive = evaluation.inputs.pp_decode * naive_decode_seconds(evaluation)
+    return Prediction(step, naive, extrapolated=_decode_extrapolated(row, evaluation, on))
 
 
-def all_reduce_time(row: Measurement, conditions: Conditions) -> Prediction:
+def all_reduce_time(row: Measurement, conditions: Conditions, on: OnChip) -> Prediction[Array]:
     """Predict one all-reduce of ``bytes`` among ``world`` cards."""
-    machine = _ascend(row.chip)
+    machine = _ascend(on)
     world = scalar(conditions.whole_of(("world", "tp")))
     payload = scalar(conditions.whole("bytes"))
     place = conditions.word("where", PLACES, PLACES[0])
     fixed, wire = all_reduce_by(place, machine.numbers, payload, world)
-    naive = float(payload / machine.numbers.link_bandwidth_bytes_per_second)
+    naive = payload / machine.numbers.link_bandwidth_bytes_per_second
     basis = BASES[place]
-    extrapolated = bool(world != machine.numbers.measured_tp)
+    extrapolated = bool(np.any(world != machine.numbers.measured_tp))
     # The bandwidth is a measured slope, not a published peak: it bounds nothing.
-    return Prediction(float(fixed + wire), naive, basis, extrapolated, naive_is_bound=False)
+    return Prediction(fixed + wire, naive, basis, extrapolated, naive_is_bound=False)
 
 
-def _phase(row: Measurement, conditions: Conditions, phase: str) -> Prediction:
+def _phase(row: Measurement, conditions: Conditions, on: OnChip, phase: str) -> Prediction[Array]:
     """Return a phase of the device-synced serial pass."""
-    evaluation = _prefill(row, conditions, serial=True)
-    profile = _profile(row, evaluation)
-    seconds = float(profile.seconds(phase))
+    evaluation = _prefill(row, conditions, on, serial=True)
+    seconds = _profile(evaluation, on).seconds(phase)
     naive, bound = _naive_phase(evaluation, phase)
     return Prediction(seconds, naive, SYNCED, _extrapolated(evaluation), bound)
 
 
-def _running_phase(row: Measurement, conditions: Conditions, phase: str) -> Prediction:
+def _running_phase(
+    row: Measurement, conditions: Conditions, on: OnChip, phase: str
+) -> Prediction[Array]:
     """Return a phase of the pass as it runs: the work of its terms, or the clock's time."""
-    evaluation = _prefill(row, conditions)
+    evaluation = _prefill(row, conditions, on)
     if not isinstance(evaluation.machine, Ascend910a):
-        raise NotModelledError(f"only the Ascend 910A is modelled by phase, not {row.chip}")
+        raise NotModelledError(f"only the Ascend 910A is modelled by phase, not {on.name}")
     stage = evaluation.prefill_stage
     terms = {term.name: term for term in stage.terms}
-    worked = sum(float(terms[name].busy_seconds) for name in RUNNING.get(phase, ()))
-    stack = float(stage.seconds - terms["outside_layers"].seconds)
-    seconds = {WALL: float(stage.seconds), STACK: stack}.get(phase, worked)
+    worked = total([terms[name].busy_seconds for name in RUNNING.get(phase, ())])
+    stack = stage.seconds - terms["outside_layers"].seconds
+    seconds = {WALL: stage.seconds, STACK: stack}.get(phase, worked)
     naive, bound = _naive_phase(evaluation, phase)
     basis = RUNNING_CLOCK if phase in (WALL, STACK) else RUNNING_WORK
     # No phase of a running pass was ever measured; its wall was.
     return Prediction(seconds, naive, basis, phase != WALL or _extrapolated(evaluation), bound)
 
 
-def _naive_phase(evaluation: Evaluation, phase: str) -> tuple[float, bool]:
+def _naive_phase(evaluation: Evaluation, phase: str) -> tuple[Array, bool]:
     """Return a phase by plain roofline [s], and whether that bounds it."""
     if phase in (WALL, STACK):
-        return float(naive_prefill_seconds(evaluation)), True
+        return naive_prefill_seconds(evaluation), True
     terms = {term.name: term for term in evaluation.prefill_stage.terms}
     if phase == ALL_REDUCE:
         # The bandwidth is a measured slope, not a published peak.
-        return float(terms["all_reduce_bytes"].busy_seconds), False
+        return terms["all_reduce_bytes"].busy_seconds, False
     term = terms[OTHER_TERM if phase == OTHER else phase]
-    naive = max(float(_term_roofline(evaluation, term)), 0.0)
-    return naive, naive > 0
+    naive = np.maximum(_term_roofline(evaluation, term), 0.0)
+    return naive, bool(np.all(naive > 0))
 
 
-def _profile(row: Measurement, evaluation: Evaluation) -> SyncedProfile:
+def _profile(evaluation: Evaluation, on: OnChip) -> SyncedProfile:
     machine = evaluation.machine
     if not isinstance(machine, Ascend910a):
-        raise NotModelledError(f"only the Ascend 910A is modelled by phase, not {row.chip}")
+        raise NotModelledError(f"only the Ascend 910A is modelled by phase, not {on.name}")
     return machine.synced_profile(evaluation.prefill_shares[0])
 
 
-def _prefill(row: Measurement, conditions: Conditions, serial: bool = False) -> Evaluation:
+def _prefill(
+    row: Measurement, conditions: Conditions, on: OnChip, serial: bool = False
+) -> Evaluation:
     tp, rows = conditions.whole_of(CARDS, 1), conditions.whole("rows")
     slices = _slices(conditions)
     changes: dict[str, object] = {
@@ -198,10 +202,10 @@ def _prefill(row: Measurement, conditions: Conditions, serial: bool = False) -> 
         "workload.max_context_tokens": rows + FEWEST_OUTPUT_TOKENS,
         "workload.output_tokens": FEWEST_OUTPUT_TOKENS,
     }
-    return _fitting(evaluate(_scenario(row, conditions, tp).replacing(changes)))
+    return _fitting(_evaluation(row, conditions, on, tp, changes))
 
 
-def _decode(row: Measurement, conditions: Conditions) -> Evaluation:
+def _decode(row: Measurement, conditions: Conditions, on: OnChip) -> Evaluation:
     tp, rows = conditions.whole_of(CARDS, 1), conditions.whole_of(REQUESTS, 1)
     context = conditions.whole("context")
     changes: dict[str, object] = {
@@ -211,25 +215,26 @@ def _decode(row: Measurement, conditions: Conditions) -> Evaluation:
         "workload.max_context_tokens": context + FEWEST_OUTPUT_TOKENS,
         "workload.output_tokens": FEWEST_OUTPUT_TOKENS,
     }
-    return _fitting(evaluate(_scenario(row, conditions, tp).replacing(changes)))
+    return _fitting(_evaluation(row, conditions, on, tp, changes))
 
 
-def _scenario(row: Measurement, conditions: Conditions, tp: int) -> Scenario:
+def _evaluation(
+    row: Measurement, conditions: Conditions, on: OnChip, tp: int, changes: Mapping[str, object]
+) -> Evaluation:
     """Return shared placement on ``tp`` cards or clusters, the model cut to ``layers``."""
     if not row.model:
         raise NotModelledError("the row names no model")
-    base = base_scenario(row.chip, row.model)
-    layers = conditions.whole("layers", base.model_shape().layers)
+    layers = conditions.whole("layers", on.layers(row.model))
     plan = {"plan.tp_prefill": tp, "plan.tp_decode": tp, "workload.clusters_total": tp}
-    scenario = with_layers((row.chip, row.model), layers)
-    return scenario.replacing({"plan.placement": "shared", "plan.dp_prefill": 1, **plan})
+    shared = {"plan.placement": "shared", "plan.dp_prefill": 1}
+    return on.evaluation(row.model, layers, {**shared, **plan, **changes})
 
 
 def _fitting(evaluation: Evaluation) -> Evaluation:
     """Return the evaluation; what does not fit has no speed."""
     for constraint in evaluation.constraints:
         if constraint.name in MEMORY and not constraint.kept.all():
-            value, limit = float(constraint.value), float(constraint.limit)
+            value, limit = float(np.max(constraint.value)), float(np.min(constraint.limit))
             raise NotModelledError(
                 f"does not fit: {constraint.meaning} needs {value / 1e9:.1f} of "
                 f"{limit / 1e9:.1f} GB"
@@ -251,21 +256,21 @@ def _extrapolated(evaluation: Evaluation) -> bool:
     return bool(evaluation.machine.notes())
 
 
-def _decode_extrapolated(row: Measurement, evaluation: Evaluation) -> bool:
+def _decode_extrapolated(row: Measurement, evaluation: Evaluation, on: OnChip) -> bool:
     """Return whether a step leaves what was measured: batch, TP, or the number of layers."""
     machine, i = evaluation.machine, evaluation.inputs
     if not isinstance(machine, Ascend910a):
         return _extrapolated(evaluation)
     n = machine.numbers
-    cut = i.model.layers != base_scenario(row.chip, row.model).model_shape().layers
+    cut = i.model.layers != on.layers(row.model)
     beyond = i.micro_batch_decode > n.largest_measured_decode_batch
-    return bool(cut or beyond or i.tp_decode != n.measured_tp)
+    return bool(np.any(cut | beyond | (i.tp_decode != n.measured_tp)))
 
 
-def _ascend(chip: str) -> Ascend910a:
-    machine = chip_machine(chip)
+def _ascend(on: OnChip) -> Ascend910a:
+    machine = on.machine
     if not isinstance(machine, Ascend910a):
-        raise NotModelledError(f"only the Ascend 910A is modelled by phase, not {chip}")
+        raise NotModelledError(f"only the Ascend 910A is modelled by phase, not {on.name}")
     return machine
 
 

@@ -40,7 +40,7 @@ class Row:
     """
 
     measurement: Measurement
-    prediction: Prediction | None
+    prediction: Prediction[float] | None
     reason: str
     basis: str
     left_out: float | None
@@ -189,8 +189,8 @@ def fidelity_report(further: Iterable[Measurement] = ()) -> FidelityReport:
     apart from the name of its file, is that row.
     """
     shipped = _shipped_report()
-    known = {_content(row.measurement) for row in shipped.rows}
-    new = [measurement for measurement in further if _content(measurement) not in known]
+    known = {row.measurement.content for row in shipped.rows}
+    new = [measurement for measurement in further if measurement.content not in known]
     rows = tuple(_row(measurement, shipped.fits) for measurement in new)
     return FidelityReport((*shipped.rows, *rows), shipped.fits)
 
@@ -201,12 +201,6 @@ def _shipped_report() -> FidelityReport:
     fits = run_fits(measurements)
     phases = left_out_phases(measurements)
     return FidelityReport(tuple(_row(item, fits, phases) for item in measurements), fits)
-
-
-def _content(measurement: Measurement) -> tuple[object, ...]:
-    m = measurement
-    conditions = tuple(m.conditions.items())
-    return (m.id, m.chip, m.model, m.quantity, conditions, m.value, m.unit, m.source)
 
 
 def _row(

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from explorer.config.scenario import Scenario
+from explorer.costs.arrays import Array
 from explorer.fidelity.conditions import Conditions, NotModelledError
 from explorer.fidelity.measurements import Measurement
 from explorer.fidelity.prediction import (
@@ -18,7 +19,7 @@ from explorer.fidelity.prediction import (
     naive_decode_seconds,
     naive_prefill_seconds,
 )
-from explorer.fidelity.scenarios import base_scenario
+from explorer.fidelity.scenarios import OnChip
 from explorer.search.certificate import certify
 from explorer.search.objectives import THROUGHPUT
 from explorer.search.space import (
@@ -56,17 +57,25 @@ class ServingCase:
     placement: str = ""
     with_tp: bool = True
 
-    def scenario(self) -> Scenario:
-        """Return the preset's scenario with this workload; raises InputError."""
+    def scenario(self, on: OnChip | None = None) -> Scenario:
+        """Return the scenario of a chip, else of the preset, with this workload.
+
+        Raises:
+            InputError: when there is no such preset, or a value is not accepted.
+        """
         placement = {"plan.placement": self.placement} if self.placement else {}
-        return base_scenario(self.chip, self.model).replacing(
-            {
-                "workload.prompt_tokens": self.prompt,
-                "workload.output_tokens": self.output,
-                "workload.max_context_tokens": self.prompt + self.output,
-                "workload.clusters_total": self.clusters,
-                **placement,
-            }
+        return (
+            (on or OnChip(self.chip))
+            .scenario(self.model)
+            .replacing(
+                {
+                    "workload.prompt_tokens": self.prompt,
+                    "workload.output_tokens": self.output,
+                    "workload.max_context_tokens": self.prompt + self.output,
+                    "workload.clusters_total": self.clusters,
+                    **placement,
+                }
+            )
         )
 
 
@@ -78,11 +87,12 @@ class BestPlan:
     plans: int
 
 
-def serving_throughput(row: Measurement, conditions: Conditions) -> Prediction:
+def serving_throughput(row: Measurement, conditions: Conditions, on: OnChip) -> Prediction[Array]:
     """Predict output tokens a second of ``clusters`` serving ``prompt`` and ``output`` tokens.
 
     ``stage`` names a step of the paper's ablation; without it the best plan is taken, prefill and
-    decode in pools apart (on a chip whose preset shares its cards, shared).
+    decode in pools apart (on a chip whose preset shares its cards, shared). Only a preset as it
+    stands is searched over.
     """
     if not row.model:
         raise NotModelledError("the row names no model")
@@ -93,15 +103,17 @@ def serving_throughput(row: Measurement, conditions: Conditions) -> Prediction:
     prompt, output = conditions.whole("prompt"), conditions.whole("output")
     case = ServingCase(row.chip, row.model, prompt, output, _clusters(conditions))
     if stage in ONE_AT_A_TIME:
-        return _one_at_a_time(case, LAUNCHES[stage])
+        return _one_at_a_time(case, LAUNCHES[stage], on)
+    if not on.is_preset:
+        raise NotModelledError("the plan is not given: no chip but a preset is searched over")
     if stage in SHARED_STAGES:
         case = replace(case, placement="shared", with_tp=stage != WITHOUT_TP)
     found = best_plan(case)
     evaluation = evaluate(found.scenario)
     naive = evaluate(_naive_scenario(evaluation))
     return Prediction(
-        float(evaluation.objective("throughput")),
-        float(naive.objective("throughput")),
+        evaluation.objective("throughput"),
+        naive.objective("throughput"),
         f"plan not given; best of {found.plans:,} plans: {_plan_text(evaluation)}",
         bool(evaluation.machine.notes()),
         naive_is_bound=False,
@@ -157,31 +169,32 @@ def _parts(space: Space, case: ServingCase) -> Iterator[Space]:
         least *= 2
 
 
-def _one_at_a_time(case: ServingCase, launch: str) -> Prediction:
+def _one_at_a_time(case: ServingCase, launch: str, on: OnChip) -> Prediction[Array]:
     """Predict replicas of the fewest clusters that hold the model, each with one request.
 
     A replica is a pipeline whose stages work one after the other.
     """
-    scenario = replace(case, placement="shared").scenario()
-    layers = scenario.model_shape().layers
-    stages = np.arange(1, min(layers, case.clusters) + 1)
+    shared = replace(case, placement="shared")
+    stages = np.arange(1, min(on.layers(case.model), case.clusters) + 1)
     one = {"plan.tp_prefill": 1, "plan.tp_decode": 1, "plan.dp_prefill": 1}
     one |= {"plan.micro_batch_prefill": 1, "plan.micro_batch_decode": 1}
-    tried = evaluate(scenario.replacing({**one, PP_PREFILL: stages, PP_DECODE: stages}))
+    # Which copies fit follows from sizes alone, not from how fast the chip is.
+    sizes = shared.scenario(OnChip(on.chip))
+    tried = evaluate(sizes.replacing({**one, PP_PREFILL: stages, PP_DECODE: stages}))
     fits = np.broadcast_to(tried.feasible, stages.shape)
     if not fits.any():
         raise NotModelledError(f"{case.clusters} clusters do not hold one copy of the model")
     pp = int(stages[int(np.argmax(fits))])
     plan = {**one, PP_PREFILL: pp, PP_DECODE: pp, "kernel.launch": launch}
-    evaluation = evaluate(scenario.replacing(plan))
+    evaluation = evaluate(shared.scenario(on).replacing(plan))
     replicas = case.clusters // pp
     passes = pp * (
         naive_prefill_seconds(evaluation) + (case.output - 1) * naive_decode_seconds(evaluation)
     )
     tokens = replicas * case.output
     return Prediction(
-        tokens / float(evaluation.total_seconds),
-        tokens / float(passes),
+        tokens / evaluation.total_seconds,
+        tokens / passes,
         f"{replicas} replicas of {pp}, one request each, launch {launch.replace('_', ' ')}",
         bool(evaluation.machine.notes()),
     )

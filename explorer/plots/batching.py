@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
 
 from explorer.config.scenario import Scenario, knob_at
+from explorer.config.sizes import caches_tokens
 from explorer.config.units import human
-from explorer.costs.arrays import ZERO, Array, Mask
-from explorer.costs.memory import kv_bytes_per_token_layer, stage_weight_bytes
+from explorer.costs.arrays import ZERO, Array, Mask, choose, total
+from explorer.costs.memory import attended_tokens, kv_bytes_per_token_layer, stage_read_bytes
 from explorer.plots.style import BLUE, GREEN, PINK, base_figure
 from explorer.serving.evaluate import Evaluation, evaluate
 
@@ -90,22 +90,26 @@ def _crossing(scenario: Scenario, sizes: tuple[int, ...], over: Mask) -> int | N
 def step_traffic(evaluation: Evaluation) -> tuple[Array, Array]:
     """Return bytes of KV cache and of weights that the slowest stage reads in a decode step.
 
-    Activations are neither. Of the input embedding a step reads a row a request: left out.
+    Activations are neither. Of the input embedding a step reads a row a request: left out. Of
+    experts it reads those that a request passes.
     """
     i, shares = evaluation.inputs, evaluation.decode_shares
     seconds = [evaluation.machine.decode_stage(share).seconds for share in shares]
     slowest = np.stack(np.broadcast_arrays(*seconds)).argmax(axis=0)
-    a_layer = (
-        i.micro_batch_decode
-        * i.mean_context_tokens
-        * kv_bytes_per_token_layer(i.model, i.tp_decode, i.kv_bytes)
-    )
-    kv = [share.layers.get("full_attention", ZERO) * a_layer for share in shares]
-    weights = [
-        stage_weight_bytes(i.model, replace(share, embedding=ZERO), i.tp_decode, i.weight_bytes)
+    a_token = i.micro_batch_decode * kv_bytes_per_token_layer(i.model, i.tp_decode, i.kv_bytes)
+    tokens = {
+        kind: attended_tokens(i.model, kind, i.mean_context_tokens) if caches_tokens(kind) else ZERO
+        for kind in i.model.kinds
+    }
+    kv = [
+        total([count * tokens[kind] for kind, count in share.layers.items()]) * a_token
         for share in shares
     ]
-    return np.choose(slowest, kv), np.choose(slowest, weights)
+    weights = [
+        stage_read_bytes(i.model, share, i.micro_batch_decode, i.tp_decode, i.weight_bytes)
+        for share in shares
+    ]
+    return choose(slowest, kv), choose(slowest, weights)
 
 
 def throughput_figure(data: Batching) -> go.Figure:

@@ -67,12 +67,15 @@ def log_row_axis(figure: go.Figure, rows: Codes) -> None:
     )
 
 
-def mark_present(figure: go.Figure, rows: int, height: float) -> None:
+def mark_present(figure: go.Figure, rows: int, height: float | None = None) -> None:
     """Draw where the scenario's own pass stands on an axis of rows.
 
-    ``height`` is where the words stand, as a share of the picture's: away from the lines.
+    ``height`` is where words stand, as a share of the picture's, away from the lines; None for
+    a chart below one that has them.
     """
     figure.add_vline(rows, line={"color": GREY, "width": 1, "dash": "dot"})
+    if height is None:
+        return
     right = rows > np.sqrt(SHORTEST * LONGEST)
     figure.add_annotation(
         x=float(np.log10(rows)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import plotly.graph_objects as go
@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from explorer.config.errors import InputError
 from explorer.config.presets import load_chip
 from explorer.config.units import human
+from explorer.fidelity.measurements import Measurement
 from explorer.fidelity.report import Row
 from explorer.plots.style import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, YELLOW, base_figure
 
@@ -64,16 +65,32 @@ def parity_data(rows: Sequence[Row], most: int = MOST_POINTS) -> Parity:
     """Return the rows that have a prediction, the worst first when there are too many."""
     modelled = [row for row in rows if row.prediction is not None and row.error is not None]
     worst = sorted(modelled, key=lambda row: -abs(row.error or 0.0))
-    units = {UNIT_OF[row.measurement.dimension] for row in worst if row.measurement.dimension}
     points = tuple(_point(row) for row in worst[:most])
-    return Parity(points, _axis_unit(units), max(len(worst) - most, 0))
+    unit = axis_unit([row.measurement for row in worst])
+    return Parity(points, unit, max(len(worst) - most, 0))
 
 
-def parity_figure(data: Parity) -> go.Figure:
-    """Draw predicted / measured over measured, log axes, with the ±10 % band."""
-    figure = base_figure(380, "parity")
+def parity_figure(data: Parity, before: Sequence[ParityPoint] = (), height: int = 380) -> go.Figure:
+    """Draw predicted / measured over measured, log axes, with the ±10 % band.
+
+    Args:
+        data: what is drawn by quantity.
+        before: the same rows at another time, drawn hollow and grey behind them.
+        height: pixels.
+    """
+    figure = base_figure(height, "parity")
     figure.add_hrect(1 - BAND, 1 + BAND, fillcolor=GREEN, opacity=0.15, line_width=0)
     figure.add_hline(1, line={"color": GREY, "width": 1})
+    if before:
+        figure.add_scatter(
+            x=[point.measured for point in before],
+            y=[point.ratio for point in before],
+            mode="markers",
+            name="before",
+            marker={"color": GREY, "symbol": "circle-open", "size": 9},
+            customdata=[point.text for point in before],
+            hovertemplate="%{customdata}<extra></extra>",
+        )
     for quantity, chip in dict.fromkeys((point.quantity, point.chip) for point in data.points):
         points = [
             point for point in data.points if (point.quantity, point.chip) == (quantity, chip)
@@ -89,9 +106,10 @@ def parity_figure(data: Parity) -> go.Figure:
             hovertemplate="%{customdata}<extra></extra>",
         )
     figure.update_xaxes(title=f"measured [{data.unit}]", type="log", dtick=1, exponentformat="SI")
-    ratios = [point.ratio for point in data.points]
-    low, high = min([*ratios, 0.5]), max([*ratios, 2.0])
-    ticks = [tick for tick in TICKS if low / 2 <= tick <= high * 2]
+    ratios = [point.ratio for point in (*data.points, *before)]
+    low, high = min([*ratios, 1 - BAND]), max([*ratios, 1 + BAND])
+    marks = CLOSE_TICKS if low > CLOSE_TICKS[0] and high < CLOSE_TICKS[-1] else TICKS
+    ticks = [tick for tick in marks if low / 2 <= tick <= high * 2]
     figure.update_yaxes(
         title="predicted / measured",
         type="log",
@@ -101,12 +119,15 @@ def parity_figure(data: Parity) -> go.Figure:
     return figure
 
 
-def _axis_unit(units: set[str]) -> str:
+def axis_unit(measurements: Iterable[Measurement]) -> str:
+    """Return the unit of an axis of measured values; times and rates may share one."""
+    units = {UNIT_OF[m.dimension] for m in measurements if m.dimension}
     if len(units) <= 1:
         return "".join(units)
     return ", ".join(f"{NAME_OF_UNIT[unit]} in {unit}" for unit in sorted(units))
 
 
+CLOSE_TICKS = (0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5)
 TICKS = (0.01, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.1, 1.5, 2, 3, 5, 10, 100)
 
 
@@ -130,9 +151,20 @@ def _untagged(text: str) -> str:
 
 
 def _point(row: Row) -> ParityPoint:
-    m = row.measurement
-    unit = UNIT_OF[m.dimension] if m.dimension else ""
     predicted = row.prediction.value if row.prediction is not None else 0.0
-    values = f"measured {human(m.si_value, unit)}, predicted {human(predicted, unit)}"
-    text = f"{_untagged(m.id)}: {values}, {100 * (row.error or 0.0):+.1f} %"
-    return ParityPoint(m.quantity, m.chip, m.si_value, 1 + (row.error or 0.0), text)
+    return parity_point(row.measurement, predicted, "predicted")
+
+
+def parity_point(m: Measurement, predicted: float, word: str) -> ParityPoint:
+    """Return the mark of a measurement and what is predicted of it [SI].
+
+    Args:
+        m: the measured value.
+        predicted: the model's.
+        word: what the prediction is called.
+    """
+    unit = UNIT_OF[m.dimension] if m.dimension else ""
+    ratio = predicted / m.si_value
+    values = f"measured {human(m.si_value, unit)}, {word} {human(predicted, unit)}"
+    text = f"{_untagged(m.id)}: {values}, {100 * (ratio - 1):+.1f} %"
+    return ParityPoint(m.quantity, m.chip, m.si_value, ratio, text)

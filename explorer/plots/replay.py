@@ -33,6 +33,7 @@ KIND_COLOURS = {
 KIND_OF_OPERATOR = {
     "gated_delta": "recurrence",
     "full_attention": "full attention",
+    "sliding_attention": "full attention",
     "norm": "norms and rest",
     "other": "norms and rest",
 }

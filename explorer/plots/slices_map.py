@@ -123,7 +123,7 @@ def loss_figure(study: SliceStudy, present: int) -> go.Figure:
             ],
             hovertemplate="%{customdata}<extra></extra>",
         )
-    mark_present(figure, present, 0.9)
+    mark_present(figure, present)
     log_row_axis(figure, study.rows)
     figure.update_yaxes(
         title="longer than the best", ticksuffix=" %", range=[-0.2, 100 * LARGEST_LOSS]

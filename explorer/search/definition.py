@@ -11,7 +11,7 @@ from pydantic import Field
 from explorer.config.errors import InputError, refuse
 from explorer.config.jsonio import validated
 from explorer.config.quantity import Document, Text
-from explorer.config.scenario import check_schema, parse_scenario
+from explorer.config.scenario import parse_scenario
 from explorer.search.objectives import objective_named
 from explorer.search.space import Axis, Space
 from explorer.search.study import SearchSettings
@@ -77,8 +77,7 @@ def parse_definition(name: str, found: object) -> StudyDocument:
     if not isinstance(found, Mapping):
         raise refuse("study", name, "was made by another program; expected another name")
     try:
-        check_schema(found.get("schema"), STUDY_SCHEMA)
-        return validated(found, StudyDocument)
+        return validated({"schema": None, **found}, StudyDocument)
     except InputError as error:
         raise refuse("study", name, f"cannot be read: {error}") from None
 

@@ -14,7 +14,6 @@ from explorer.config.quantity import Knob, listed
 from explorer.config.scenario import Scenario, knob_at, legal_values, paths_of, unknown_field
 from explorer.search.space import Value, Values, powers_of_two
 
-WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,15}")
 REAL_NUMBER = re.compile(r"[+-]?([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})([eE][+-]?[0-9]{1,3})?")
 POINTS_WITHOUT_STEP = 9
 MOST_POINTS = 10_000
@@ -100,14 +99,14 @@ def _short(value: float) -> str:
 
 def _numbers(knob: Knob, given: str) -> tuple[Value, ...]:
     parts = [part.strip() for part in given.split(":")]
-    pattern = WHOLE_NUMBER if knob.whole else REAL_NUMBER
-    if len(parts) not in (2, 3) or not all(pattern.fullmatch(part) for part in parts):
+    fine = len(parts) in (2, 3) and all(REAL_NUMBER.fullmatch(part) for part in parts)
+    if not fine or (knob.whole and not all(float(part).is_integer() for part in parts)):
         bounds = knob.model_copy(update={"words": ()}).accepted().removeprefix("expected ")
         raise refuse(knob.path, given, f"{FORM}, each {bounds}")
-    numbers = tuple(int(part) if knob.whole else float(part) for part in parts)
+    numbers = tuple(map(float, parts))
     if not all(map(math.isfinite, numbers)):
         raise refuse(knob.path, given, f"{FORM}, each a finite number")
-    return numbers
+    return tuple(map(int, numbers)) if knob.whole else numbers
 
 
 def _points(knob: Knob, given: str, lowest: Value, highest: Value, step: Value | None) -> Values:
@@ -119,7 +118,7 @@ def _points(knob: Knob, given: str, lowest: Value, highest: Value, step: Value |
     if lowest == highest:
         return (float(lowest),)
     if step is None:
-        spread = np.geomspace if knob.scale == "log" else np.linspace
+        spread = np.geomspace if knob.scale == "log" and lowest > 0 else np.linspace
         points = [float(point) for point in spread(lowest, highest, POINTS_WITHOUT_STEP)]
         inner = [_tidy(point) for point in points[1:-1]]
         values = [float(lowest), *inner, float(highest)]

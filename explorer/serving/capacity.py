@@ -56,7 +56,7 @@ class LargestRate:
         fails_requests_per_second: the least rate above it that was tried and does not hold; None
             where the steady state's rate itself holds.
         capacity_requests_per_second: what the steady state serves, which no rate exceeds.
-        simulation: the run at the largest rate; None if no rate holds.
+        simulation: the run at the largest rate, without pictures; None if no rate holds.
         probes: every run, in order.
     """
 
@@ -100,7 +100,7 @@ class LeastClusters:
         best: the choice with the least clusters; None if none holds.
         choices: every number of prefill pipelines considered, cheapest bound first.
         scenario: the scenario with the best choice set; None if none holds.
-        simulation: its run; None if none holds.
+        simulation: its run, without pictures; None if none holds.
         probes: every run, in order.
     """
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from explorer.config.errors import refuse, shown
+from explorer.config.csvio import csv_text
+from explorer.config.errors import refuse
 from explorer.config.scenario import WORD_FIELDS, Scenario, knob_at, paths_of
 from explorer.config.units import human
 from explorer.costs.arrays import Array
@@ -17,7 +16,6 @@ from explorer.serving.report import number, why_not
 
 FEWEST, MOST = 2, 4
 COMPARISON_SCHEMA = "explorer.comparison/1"
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 NOT_THERE = "–"
 
 
@@ -255,29 +253,19 @@ def comparison_document(comparison: Comparison) -> dict[str, object]:
 
 
 def comparison_csv(comparison: Comparison) -> str:
-    """Return a comparison as CSV: inputs that differ, then figures and their ratios.
-
-    Text that a spreadsheet would take for a formula gets a quote in front.
-    """
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
+    """Return a comparison as CSV: inputs that differ, then figures and their ratios."""
     names = [candidate.name for candidate in comparison.candidates]
-    writer.writerow(["kind", "name", "unit", *map(harmless, names)])
-    for row in comparison.inputs:
-        writer.writerow(["input", row.path, "", *map(harmless, row.values)])
-    writer.writerow(["does not fit", "", "", *map(harmless, comparison.misfits)])
-    writer.writerow(["limited by", "", "", *comparison.bottlenecks])
+    rows: list[list[str | float]] = [
+        ["input", row.path, "", *row.values] for row in comparison.inputs
+    ]
+    rows.append(["does not fit", "", "", *comparison.misfits])
+    rows.append(["limited by", "", "", *comparison.bottlenecks])
     for figure in comparison.figures:
-        writer.writerow(["figure", figure.name, figure.unit, *map(_cell, figure.values)])
+        rows.append(["figure", figure.name, figure.unit, *map(_cell, figure.values)])
     for figure in comparison.figures:
-        writer.writerow(["ratio to the first", figure.name, "", *map(_cell, figure.ratios)])
-    return file.getvalue()
+        rows.append(["ratio to the first", figure.name, "", *map(_cell, figure.ratios)])
+    return csv_text(["kind", "name", "unit", *names], rows)
 
 
-def harmless(text: str) -> str:
-    """Return text so that a spreadsheet shows it and computes nothing."""
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
-
-
-def _cell(value: float | None) -> str:
-    return "" if value is None else shown(value)
+def _cell(value: float | None) -> str | float:
+    return "" if value is None else value

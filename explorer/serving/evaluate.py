@@ -18,14 +18,17 @@ from explorer.chips.registry import machine_of
 from explorer.config.model import LayerKind
 from explorer.config.numbers import as_float_array
 from explorer.config.scenario import Scenario
+from explorer.config.sizes import caches_tokens
 from explorer.costs.arrays import ONE, ZERO, Array, Codes, Mask, ceil_divide, scalar
 from explorer.costs.collective import all_reduce_group_bytes
 from explorer.costs.memory import (
     Cache,
     MemoryBudget,
     Storage,
+    attended_tokens,
     kv_bytes_per_token_layer,
     memory_budget,
+    request_cache_bytes,
 )
 from explorer.costs.partition import StageShare, largest_stage_candidates
 from explorer.costs.terms import Bound, Stage, Term, code, fixed_term, slowest
@@ -165,10 +168,8 @@ class Evaluation:
     @cached_property
     def request_cache_bytes(self) -> Array:
         """KV cache and recurrent state of one request at maximum context, whole model [B]."""
-        model = self.inputs.model
         context = self.inputs.array("workload.max_context_tokens")
-        state = model.state_bytes_per_layer * model.layers_of("linear_attention")
-        return context * model.kv_elements_per_token * self.inputs.kv_bytes + state
+        return request_cache_bytes(self.inputs.model, context, self.inputs.kv_bytes)
 
     @cached_property
     def buffer_kv_bytes(self) -> Array:
@@ -364,12 +365,16 @@ class Evaluation:
     def _layer_messages(self) -> dict[LayerKind, Array]:
         """Return seconds to send what one layer of each kind leaves behind, one micro-batch."""
         i, link = self.inputs, self.machine.link
-        kv = i.prompt_tokens * kv_bytes_per_token_layer(i.model, i.tp_prefill, i.kv_bytes)
-        payloads: dict[LayerKind, Array] = {
-            "full_attention": i.micro_batch_prefill * kv,
-            "linear_attention": i.micro_batch_prefill
-            * i.model.state_bytes_per_layer
-            / i.tp_prefill,
+        kv_token = kv_bytes_per_token_layer(i.model, i.tp_prefill, i.kv_bytes)
+        state = i.model.state_bytes_per_layer / i.tp_prefill
+        payloads = {
+            kind: i.micro_batch_prefill
+            * (
+                attended_tokens(i.model, kind, i.prompt_tokens) * kv_token
+                if caches_tokens(kind)
+                else state
+            )
+            for kind in i.model.kinds
         }
         return {
             kind: message_seconds(

@@ -6,8 +6,9 @@ from typing import Any
 
 from explorer import __version__
 from explorer.config.scenario import Scenario
-from explorer.serving.evaluate import Evaluation, evaluate
-from explorer.serving.report import evaluation_document, number
+from explorer.serving.deploy import deploy_document
+from explorer.serving.evaluate import evaluate
+from explorer.serving.report import evaluation_document
 
 EXPORT_SCHEMA = "explorer.export/1"
 
@@ -28,28 +29,6 @@ def export_document(scenario: Scenario) -> dict[str, Any]:
         "evaluation": evaluation_document(evaluation),
         "deploy": deploy_document(evaluation),
         "sources": source_documents(pinned),
-    }
-
-
-def deploy_document(evaluation: Evaluation) -> dict[str, Any]:
-    """Return what to set on the real engine for this plan."""
-    plan = evaluation.inputs.scenario.plan
-    return {
-        "prefill": {
-            "tp": plan.tp_prefill,
-            "pp": plan.pp_prefill,
-            "dp": plan.dp_prefill,
-            "micro_batch": plan.micro_batch_prefill,
-        },
-        "decode": {
-            "tp": plan.tp_decode,
-            "pp": plan.pp_decode,
-            "micro_batch": plan.micro_batch_decode,
-        },
-        "buffer_clusters": number(evaluation.buffer_clusters),
-        "pools": number(evaluation.pools),
-        "environment": evaluation.machine.environment(),
-        **evaluation.machine.deployment(),
     }
 
 

@@ -27,6 +27,8 @@ from explorer.serving.trace import Trace, require_context
 
 WHOLE_DETAIL = Detail()
 
+AnyPool = Pool | SharedPool
+
 
 def simulate(
     scenario: Scenario,
@@ -72,7 +74,7 @@ class _Run:
         self.tally = Tally(plan.requests, plan.scenario.limits, every, reader)
         self._queue = Queue(plan.blocks(), plan.cutting())
         self._no_more_seconds = math.inf
-        self._arrival_sum = self._end_sum = 0.0
+        self._queued = self._early = 0.0
         shared = plan.evaluation.inputs.shared
         place: StagePool = "cards" if shared else "prefill"
         self.gantt = Gantt(detail.micro_batches, detail.gantt_start_seconds, place)
@@ -83,39 +85,34 @@ class _Run:
             line_free=self._line_free,
             no_more=lambda seconds: seconds >= self._no_more_seconds,
         )
-        interval = float(plan.evaluation.prefill_stage.seconds) / detail.occupancy_points
-        self.pools: list[Pool] | list[SharedPool]
-        ledgers = [
-            CacheLedger(
-                plan.buffer_room_requests,
-                OccupancySeries(detail.occupancy_points, interval) if number == 0 else None,
-            )
-            for number in range(plan.pools)
-        ]
-        gantts = [self.gantt if number == 0 else None for number in range(plan.pools)]
-        if shared:
-            sizes = (
-                int(plan.scenario.plan.micro_batch_prefill),
-                int(plan.scenario.plan.micro_batch_decode),
-            )
-            self.pools = [
-                SharedPool(number, sizes, stages, around, ledger, gantt)
-                for number, (ledger, gantt) in enumerate(zip(ledgers, gantts, strict=True))
-            ]
-        else:
-            self.pools = [
-                Pool(number, plan.shape(), around, ledger, gantt)
-                for number, (ledger, gantt) in enumerate(zip(ledgers, gantts, strict=True))
-            ]
+        self.pools = [self._pool(number, around, detail) for number in range(plan.pools)]
         self._lines = 1 if shared else plan.shape().lines
         for line in range(self._lines):
             for pool in range(plan.pools):
                 self._line_free(pool, line, 0.0)
 
+    def _pool(self, number: int, around: Surroundings, detail: Detail) -> AnyPool:
+        """Return an empty pool; pictures are kept of the first one only."""
+        plan, first = self.plan, number == 0
+        interval = float(plan.evaluation.prefill_stage.seconds) / detail.occupancy_points
+        series = OccupancySeries(detail.occupancy_points, interval) if first else None
+        ledger = CacheLedger(plan.buffer_room_requests, series)
+        gantt = self.gantt if first else None
+        chosen = plan.scenario.plan
+        if not plan.evaluation.inputs.shared:
+            return Pool(number, plan.shape(), around, ledger, gantt)
+        sizes = (int(chosen.micro_batch_prefill), int(chosen.micro_batch_decode))
+        return SharedPool(number, sizes, int(chosen.pp_decode), around, ledger, gantt)
+
     def mean_in_system(self) -> float:
-        """Return the time average of requests between arrival and last token."""
+        """Return the time average of requests between arrival and last token.
+
+        Those in the queue and those whose cache is held, as the ledgers saw them, less those
+        that have their last token and wait for the rest of their micro-batch.
+        """
         seconds = self.tally.last_seconds
-        return (self._end_sum - self._arrival_sum) / seconds if seconds > 0 else math.nan
+        held = sum(sum(pool.ledger.areas) for pool in self.pools)
+        return (self._queued + held - self._early) / seconds if seconds > 0 else math.nan
 
     def _line_free(self, pool: int, line: int, seconds: float) -> None:
         self.clock.plan(seconds, self._feed, pool * self._lines + line)
@@ -130,7 +127,7 @@ class _Run:
             launch = self._queue.launch(seconds)
         if launch is None:
             return
-        self._arrival_sum += sum(request.arrival_seconds for request in launch.requests)
+        self._queued += sum(launch.seconds - one.arrival_seconds for one in launch.requests)
         if isinstance(pool, SharedPool):
             pool.launch(launch)
             return
@@ -146,4 +143,5 @@ class _Run:
         self.tally.finish(pool, work.requests, work.start_seconds, work.ends, seconds)
         for cached in work.requests:
             output = cached.request.output_tokens
-            self._end_sum += work.ends[output] if output > 1 else cached.first_token_seconds
+            end = work.ends[output] if output > 1 else cached.first_token_seconds
+            self._early += seconds - end

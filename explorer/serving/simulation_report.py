@@ -73,14 +73,25 @@ def _limit_reasons(simulation: Simulation) -> list[str]:
         human(share, "fraction") for share in (goodput.attained_fraction, goodput.target_fraction)
     )
     parts = [
-        f"{human(share, 'fraction')} the {name} of {human(limit, 's')}"
-        for name, limit, share in (
-            ("time to first token", goodput.ttft_limit_seconds, goodput.ttft_fraction),
-            ("time per output token", goodput.tpot_limit_seconds, goodput.tpot_fraction),
+        f"{human(share, 'fraction')} {words} within {human(limit, 's')}, where an idle pool takes "
+        f"{human(idle, 's')}"
+        for words, limit, share, idle in (
+            (
+                "have their first token",
+                goodput.ttft_limit_seconds,
+                goodput.ttft_fraction,
+                goodput.idle_ttft_seconds,
+            ),
+            (
+                "get each token after it",
+                goodput.tpot_limit_seconds,
+                goodput.tpot_fraction,
+                goodput.idle_tpot_seconds,
+            ),
         )
         if limit is not None
     ]
-    return [f"{kept} of the requests keep the limits, {asked} must: {', '.join(parts)}."]
+    return [f"{kept} of the requests keep the limits, {asked} must: {'; '.join(parts)}."]
 
 
 def _where(simulation: Simulation) -> list[str]:
@@ -227,6 +238,8 @@ def _goodput(goodput: Goodput) -> dict[str, Any]:
     return {
         "ttft_limit_seconds": goodput.ttft_limit_seconds,
         "tpot_limit_seconds": goodput.tpot_limit_seconds,
+        "idle_ttft_seconds": number(goodput.idle_ttft_seconds),
+        "idle_tpot_seconds": number(goodput.idle_tpot_seconds),
         "attained_fraction": goodput.attained_fraction,
         "ttft_fraction": goodput.ttft_fraction,
         "tpot_fraction": goodput.tpot_fraction,

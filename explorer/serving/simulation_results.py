@@ -159,6 +159,8 @@ class Goodput:
 
     Attributes:
         ttft_limit_seconds, tpot_limit_seconds: the limits; None where none is set.
+        idle_ttft_seconds, idle_tpot_seconds: what ``evaluate`` says of an idle pool, at the mean
+            lengths of the requests; NaN for TPOT of one output token.
         attained_fraction: share of the finished requests that kept both.
         ttft_fraction, tpot_fraction: shares that kept one.
         target_fraction: share that must keep both.
@@ -168,6 +170,8 @@ class Goodput:
 
     ttft_limit_seconds: float | None
     tpot_limit_seconds: float | None
+    idle_ttft_seconds: float
+    idle_tpot_seconds: float
     attained_fraction: float
     ttft_fraction: float
     tpot_fraction: float

@@ -9,6 +9,7 @@ from explorer.config.units import human
 from explorer.costs.memory import MemoryBudget
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.gantt import Gantt
+from explorer.serving.notes import plan_notes
 from explorer.serving.pool import Pool
 from explorer.serving.shared_pool import SharedPool
 from explorer.serving.simulation_plan import SimulationPlan
@@ -29,7 +30,7 @@ from explorer.serving.steady_state import (
 )
 from explorer.serving.tally import Tally
 
-AnyPools = Sequence[Pool] | Sequence[SharedPool]
+AnyPools = Sequence[Pool | SharedPool]
 
 
 def summarised(
@@ -42,7 +43,9 @@ def summarised(
 ) -> Simulation:
     """Return the results of a finished run."""
     seconds = tally.last_seconds
-    speed = _speed(plan, tally)
+    closed = _at_mean_lengths(plan, tally)
+    keeps_up = plan.saturated or not (_overloaded(plan) or tally.trend.grows())
+    speed = _speed(plan, tally, closed, keeps_up)
     caches = _caches(plan, pools, seconds)
     return Simulation(
         requests=tally.requests,
@@ -58,23 +61,24 @@ def summarised(
             tally.blocked.histogram(detail.histogram_bins),
             tally.buffer.histogram(detail.histogram_bins),
         ),
-        goodput=None if plan.saturated else _goodput(plan, tally, speed),
+        goodput=None if plan.saturated else _goodput(plan, tally, speed, closed),
         stages=_stages(pools[0], seconds),
         caches=caches,
         buffer=_buffer(plan, pools, seconds),
         mean_in_system=mean_in_system,
         backlog_growth=tally.trend.growth(),
-        keeps_up=plan.saturated or not (_overloaded(plan) or tally.trend.grows()),
-        notes=_notes(plan, caches, tally),
+        keeps_up=keeps_up,
+        notes=_notes(plan, caches, tally, closed),
         spans=tuple(sorted(gantt.spans, key=lambda span: (span.start_seconds, span.stage))),
         occupancy=pools[0].ledger.occupancy(float(plan.evaluation.request_cache_bytes)),
     )
 
 
-def _speed(plan: SimulationPlan, tally: Tally) -> Speed:
-    closed = _at_mean_lengths(plan, tally)
+def _speed(plan: SimulationPlan, tally: Tally, closed: Evaluation, keeps_up: bool) -> Speed:
     whole = tally.last_seconds
-    measured = tally.rates() or (
+    # A service that keeps up delivers what arrives: over a part of the run that is luck.
+    settled = tally.rates() if plan.saturated or not keeps_up else tally.curve.whole_rates()
+    measured = settled or (
         (tally.output_tokens / whole, tally.requests / whole) if whole > 0 else (0.0, 0.0)
     )
     pools = int(plan.evaluation.pools) / plan.pools
@@ -110,12 +114,14 @@ def _mean_lengths(tally: Tally) -> tuple[int, int]:
     return prompt, output
 
 
-def _goodput(plan: SimulationPlan, tally: Tally, speed: Speed) -> Goodput:
+def _goodput(plan: SimulationPlan, tally: Tally, speed: Speed, closed: Evaluation) -> Goodput:
     limits = plan.scenario.limits
     tokens = tally.kept_tokens / tally.output_tokens
     return Goodput(
         ttft_limit_seconds=None if limits.ttft_seconds is None else float(limits.ttft_seconds),
         tpot_limit_seconds=None if limits.tpot_seconds is None else float(limits.tpot_seconds),
+        idle_ttft_seconds=float(closed.ttft_seconds),
+        idle_tpot_seconds=float(closed.tpot_seconds),
         attained_fraction=tally.kept / tally.requests,
         ttft_fraction=tally.kept_ttft / tally.requests,
         tpot_fraction=tally.kept_tpot / tally.requests,
@@ -187,9 +193,20 @@ def _buffer(plan: SimulationPlan, pools: AnyPools, seconds: float) -> BufferUse 
     )
 
 
-def _notes(plan: SimulationPlan, caches: tuple[CacheUse, ...], tally: Tally) -> tuple[str, ...]:
+def _notes(
+    plan: SimulationPlan, caches: tuple[CacheUse, ...], tally: Tally, closed: Evaluation
+) -> tuple[str, ...]:
     """Return what a reader must know to read the numbers right."""
-    notes = list(plan.evaluation.machine.notes())
+    notes = list(plan_notes(closed))
+    if plan.scenario.simulation.unfilled == "by_size":
+        # What is not full is then not priced as full.
+        notes = [*closed.machine.notes(), *closed.machine.remarks()]
+    if not plan.saturated and tally.arrivals_seconds < float(closed.batch_seconds):
+        notes.append(
+            f"The requests arrive within {human(tally.arrivals_seconds, 's')}, and a batch takes "
+            f"{human(float(closed.batch_seconds), 's')}: too short a time to show whether a queue "
+            "grows."
+        )
     trace, measured = plan.trace, plan.scenario.measured
     if trace is not None:
         prompt, output = _mean_lengths(tally)
@@ -220,7 +237,7 @@ def _buffer_notes(plan: SimulationPlan) -> list[str]:
     if chosen.policy == "no_buffer" and clusters > 0:
         idle = human(clusters, "clusters")
         return [
-            f"Without a buffer its {idle} a pool stand idle; plan.buffer_clusters=0 frees them."
+            f"Without a buffer, its {idle} a pool stand idle; plan.buffer_clusters=0 frees them."
         ]
     asked = chosen.buffer_micro_batches
     if chosen.policy == "bounded" and not isinstance(asked, str):

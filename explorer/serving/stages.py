@@ -10,6 +10,10 @@ from explorer.serving.evaluate import Evaluation
 KIND_WORDS: dict[LayerKind, str] = {
     "linear_attention": "gated-delta",
     "full_attention": "full-attention",
+    "sliding_attention": "sliding-window",
+    "linear_attention_moe": "gated-delta with experts",
+    "full_attention_moe": "full-attention with experts",
+    "sliding_attention_moe": "sliding-window with experts",
 }
 
 

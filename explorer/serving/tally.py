@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from explorer.config.scenario import Limits
+from explorer.config.sections import Limits
 from explorer.costs.arrays import Array
 from explorer.serving.decode_ring import CachedRequest
 from explorer.serving.distribution import Distribution
@@ -33,18 +33,31 @@ class FinishCurve:
         self._micro_batches = 0
         self._tokens = self._requests = 0
         self._points: list[tuple[float, int, int]] = []
+        self._first = self._last = (0.0, 0, 0)
 
     def add(self, seconds: float, tokens: int, requests: int) -> None:
         """Note a micro-batch that leaves; moments never go back."""
         self._micro_batches += 1
         self._tokens += tokens
         self._requests += requests
+        self._last = (seconds, self._tokens, self._requests)
+        if self._micro_batches == 1:
+            self._first = self._last
         if self._micro_batches % self._every:
             return
         self._points.append((seconds, self._tokens, self._requests))
         if len(self._points) > MOST_POINTS:
             self._points = self._points[1::2]
             self._every *= 2
+
+    def whole_rates(self) -> tuple[float, float] | None:
+        """Return tokens/s and requests/s from the first to the last that left; None for one."""
+        seconds = self._last[0] - self._first[0]
+        if seconds <= 0:
+            return None
+        gained = (last - first for last, first in zip(self._last[1:], self._first[1:], strict=True))
+        tokens, requests = gained
+        return tokens / seconds, requests / seconds
 
     def rates(self, until_seconds: float) -> tuple[float, float] | None:
         """Return tokens/s and requests/s over the second half, or None for too short a run.
@@ -219,5 +232,10 @@ class Tally:
     @property
     def offered_rate(self) -> float:
         """Observed arrivals a second; infinite when all came at once."""
-        span = self._last_arrival - self._first_arrival
+        span = self.arrivals_seconds
         return (self.requests - 1) / span if span > 0 else math.inf
+
+    @property
+    def arrivals_seconds(self) -> float:
+        """Time from the first arrival to the last [s]."""
+        return max(self._last_arrival - self._first_arrival, 0.0)

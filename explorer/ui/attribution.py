@@ -165,18 +165,18 @@ def _replay(scenario: Scenario, evaluation: Evaluation) -> None:
         alt="Replay of some layers: host issue, device, fixed part and bytes of all-reduces",
     )
     stage = slowest_stage_words(evaluation)
-    of = f"the slowest stage ({stage})" if stage else "one pass"
+    of = f"the slowest stage ({stage})" if stage else "the pass"
     shown = f"Layers {window.first + 1} to {window.last}" if layers > 1 else "The only layer"
     beyond = float(evaluation.prefill_stage.seconds) - window.seconds
-    same = (
-        "the same number as above"
-        if beyond < SAME_TIME * window.seconds
-        else f"the number above but for {human(beyond, 's')} of sending on to the next stage"
+    but = (
+        f", but for {human(beyond, 's')} of sending on to the next stage"
+        if beyond > SAME_TIME * window.seconds
+        else ""
     )
     st.caption(
-        f"{shown} of {of}, {human(window.seconds, 's')}, replayed event by event; that is {same}. "
-        "The host runs ahead where its bars end before the device's. Equal "
-        "issue times of a layer's operators are assumed."
+        f"{shown} of {of} as it runs, {human(window.seconds, 's')}, replayed event by event; the "
+        f"terms of the page add up to the same time{but}. The host runs ahead where its bars end "
+        "before the device's. Equal issue times of a layer's operators are assumed."
     )
 
 

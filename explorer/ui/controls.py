@@ -12,6 +12,7 @@ import streamlit as st
 from explorer.config.quantity import Knob
 from explorer.config.scenario import OPTIONAL_PATHS, Scenario, knob_at, legal_values
 from explorer.config.units import human
+from explorer.serving.levers import SMALLEST_SHARE_OF_RANGE
 from explorer.ui import state
 from explorer.ui.text import plain
 
@@ -176,8 +177,10 @@ def _grid(scale: str, minimum: float, maximum: float, near: float) -> tuple[Valu
 
 
 def _log_grid(minimum: float, maximum: float, near: float) -> tuple[Value, ...]:
-    low, high = (minimum, maximum) if near <= 0 else (near / REACH, near * REACH)
-    low, high = max(low, minimum), min(high, maximum)
+    floor = minimum if minimum > 0 else SMALLEST_SHARE_OF_RANGE * maximum
+    low, high = (floor, maximum) if near <= 0 else (near / REACH, near * REACH)
+    low, high = max(low, floor), min(high, maximum)
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = [float(f"{step * 10.0**decade:.6g}") for decade in decades for step in LOG_STEPS]
-    return tuple(step for step in steps if low <= step <= high)
+    start = (0.0,) if minimum == 0 else ()
+    return (*start, *(step for step in steps if low <= step <= high))

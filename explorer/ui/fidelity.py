@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from explorer.config.errors import InputError, printable
 from explorer.config.presets import load_chip
 from explorer.config.units import human, significant
 from explorer.fidelity.fit import FitResult
@@ -20,14 +19,14 @@ from explorer.plots.fidelity import (
     parity_figure,
     quantity_label,
 )
-from explorer.ui import state
+from explorer.ui import own_rows, state
 from explorer.ui.folded import folded
+from explorer.ui.own_rows import OWN
 from explorer.ui.text import plain
 
 LARGEST_UPLOAD_MB = 4
-OWN, UPLOAD, SHOW = "own_measurements", "measurements", "fidelity_quantity"
+UPLOAD, SHOW = "measurements", "fidelity_quantity"
 REFUSED = "measurements_refused"
-MOST_REASONS = 8
 OPENED_FOR, OF_CHIP = "fidelity_chip", "chip:"
 EVERYTHING = "everything"
 MINE = "my own rows"
@@ -252,7 +251,8 @@ def _upload(own: tuple[str, bytes] | None) -> None:
     st.subheader("Your own measurements", anchor=False)
     st.caption(
         f"A CSV file with the columns {', '.join(COLUMNS)}; conditions are written "
-        "dtype=fp16;m=4096;k=4096;n=1024. Nothing is fitted to it, and it stays in this session."
+        "dtype=fp16;m=4096;k=4096;n=1024. Nothing is fitted to it here (Bring your own does that), "
+        "and it stays in this session."
     )
     st.file_uploader(
         "Measurements",
@@ -265,32 +265,12 @@ def _upload(own: tuple[str, bytes] | None) -> None:
         st.text(f"⚠ {reason}")
     if own is not None:
         st.text(f"{own[0]} has a table of its own above, and its rows are among those listed.")
-        st.button("Leave it out again", key="forget_measurements", on_click=_forget)
+        st.button("Leave it out again", key="forget_measurements", on_click=own_rows.forget_file)
 
 
 def _uploaded() -> None:
-    """Read the file once, when it arrives; a file that is taken back is left out again."""
-    st.session_state.pop(REFUSED, None)
-    uploaded = state.widget_value(UPLOAD)
-    if uploaded is None:
-        _forget()
-        return
-    name, content = printable(uploaded.name) or "file", uploaded.getvalue()
-    try:
-        parse_measurements(content, name)
-    except InputError as error:
-        st.session_state.pop(OWN, None)
-        reasons = [f"{name} was not used: {item.sentence()}." for item in error.problems]
-        if len(reasons) > MOST_REASONS:
-            reasons[MOST_REASONS:] = [f"And {len(reasons) - MOST_REASONS} more problems."]
-        st.session_state[REFUSED] = tuple(reasons)
-        return
-    st.session_state[OWN] = (name, content)
-    st.session_state[SHOW] = MINE
-
-
-def _forget() -> None:
-    st.session_state.pop(OWN, None)
+    if own_rows.take_upload(UPLOAD, REFUSED):
+        st.session_state[SHOW] = MINE
 
 
 def _fitted(report: FidelityReport, chip: str) -> None:

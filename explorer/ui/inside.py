@@ -21,6 +21,7 @@ from explorer.ui import (
     state,
 )
 from explorer.ui.text import plain
+from explorer.ui.views import chosen_view
 
 FAMILY = "mt3000"
 CHOSEN, WIDGET = "mechanism", "inside:mechanism"
@@ -46,18 +47,8 @@ def page() -> None:
             f"These mechanisms are the MT-3000's, and this scenario runs on the {plain(chip.name)}."
         )
         return
-    # A widget that another page does not draw is forgotten; the choice is kept beside it.
-    if WIDGET not in st.session_state:
-        st.session_state[WIDGET] = st.session_state.get(CHOSEN, next(iter(VIEWS)))
-    chosen = st.segmented_control(
-        "Mechanism",
-        options=list(VIEWS),
-        key=WIDGET,
-        required=True,
-        label_visibility="collapsed",
-    )
-    st.session_state[CHOSEN] = chosen
+    view = chosen_view("Mechanism", VIEWS, CHOSEN, WIDGET)
     try:
-        VIEWS[str(chosen)](Mt3000.of(Inputs(scenario)))
+        view(Mt3000.of(Inputs(scenario)))
     except InputError as error:
         st.error("**This cannot be shown.** " + plain(str(error)))

@@ -109,11 +109,12 @@ def _linears(machine: Mt3000) -> dict[str, Product]:
     i = machine.inputs
     model = i.model
     width = model.query_heads * model.head_dim
+    inner = model.ffn_width if model.dense_mlp else model.expert_ffn_width
     shapes = {
         "Q linear": (model.hidden_size, width * model.query_projection_factor),
         "output linear": (width, model.hidden_size),
-        "gate or up linear": (model.hidden_size, model.ffn_width),
-        "down linear": (model.ffn_width, model.hidden_size),
+        "gate or up linear": (model.hidden_size, inner),
+        "down linear": (inner, model.hidden_size),
     }
     rows = {
         "prefill": int(i.micro_batch_prefill * i.prompt_tokens),

@@ -167,8 +167,9 @@ def _occupancy(simulation: Simulation) -> None:
         else f"at most {human(buffer.capacity_micro_batches, 'micro-batches')} (Buf_max)"
     )
     st.caption(
-        f"Caches are reserved at the largest context. Finished prefill may run ahead {room}; at "
-        f"its fullest the buffer held {significant(buffer.peak_micro_batches)} micro-batches."
+        f"The first pool; caches are reserved at the largest context. Finished prefill may run "
+        f"ahead {room}; the fullest buffer of any pool held "
+        f"{significant(buffer.peak_micro_batches)} micro-batches."
     )
 
 

@@ -16,6 +16,7 @@ from explorer.serving.simulation_results import Occupancy, Simulation
 from explorer.serving.trace import Trace
 
 MOST_CSV_REQUESTS = 200_000
+PLACES = ("prefill_bytes", "buffer_bytes", "decode_bytes")
 
 
 def downloads(scenario: Scenario, trace: Trace | None, simulation: Simulation) -> None:
@@ -54,6 +55,8 @@ def downloads(scenario: Scenario, trace: Trace | None, simulation: Simulation) -
             f"Every request of more than {MOST_CSV_REQUESTS:,} comes from the command line: "
             "python -m explorer simulate … --csv FILE."
         )
+    if simulation.pools > 1:
+        st.caption("Cache over time is that of the first pool, the most within each interval.")
     st.caption("`python -m explorer simulate` gives the same numbers for the exported scenario.")
 
 
@@ -64,5 +67,9 @@ def _request_rows(scenario: Scenario, trace: Trace | None) -> str:
 
 
 def _occupancy_rows(occupancy: Occupancy) -> str:
-    columns = {name: getattr(occupancy, name) for name in Occupancy.__dataclass_fields__}
+    # The caches of a place are the most within an interval, the others stand at its end.
+    columns = {
+        name.replace("_bytes", "_most_bytes") if name in PLACES else name: getattr(occupancy, name)
+        for name in Occupancy.__dataclass_fields__
+    }
     return str(pd.DataFrame(columns).to_csv(index=False))

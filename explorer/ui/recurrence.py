@@ -21,7 +21,12 @@ AS_LONG = 5e-4
 
 
 def section(scenario: Scenario) -> None:
-    """Draw the section for a scenario on the Ascend; each variant is one evaluation."""
+    """Draw the section for a scenario on the Ascend; nothing for a model without recurrence.
+
+    Each variant is one evaluation.
+    """
+    if not scenario.model_shape().layers_with("linear_attention"):
+        return
     variants = {word: evaluate(scenario.replacing({PATH: word})) for word in WORD_FIELDS[PATH]}
     rows = float(rows_of_a_pass(scenario))
     st.subheader("What is the recurrence made of?", anchor=False)

@@ -178,7 +178,7 @@ def _how_it_went(status: JobStatus, objective: Objective) -> list[str]:
         proof = status.proof
         left = plans(proof.open_plans) if proof.open_plans else "none"
         sentences.append(
-            f"The proof looked at {human(proof.cells, 'boxes')} of plans in "
+            f"The proof looked at {human(proof.cells, 'parts')} of the space in "
             f"{human(proof.seconds, 's')} and evaluated {proof.enumerated:,} plans one by one; "
             f"{left} left to rule out."
         )

@@ -8,7 +8,7 @@ import streamlit as st
 from explorer.config.scenario import Scenario, knob_at
 from explorer.config.units import human, significant
 from explorer.search.certificate import Certificate, trap
-from explorer.search.job import JobStatus, SearchJob
+from explorer.search.job import FINAL_STATES, JobStatus, SearchJob
 from explorer.search.objectives import Objective
 from explorer.search.space import default_space
 from explorer.search.staged import on_the_machine_of, staged_plan
@@ -67,6 +67,8 @@ def trap_section(scenario: Scenario) -> None:
 
 def _loss(job: SearchJob, status: JobStatus, scenario: Scenario) -> str:
     """Return what the staged plan loses against the best one known, by the search's objective."""
+    if status.state not in FINAL_STATES:
+        return ""
     objective: Objective = job.settings.objective
     there = on_the_machine_of(status.best, scenario, job.space)
     plan = staged_plan(there).scenario

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from explorer.config.errors import InputError
 from explorer.config.links import open_link
 from explorer.serving.export import export_document
-from explorer.ui import state
+from explorer.ui import deploy, state
 from explorer.ui.text import plain
 
 LARGEST_UPLOAD_MB = 4
@@ -24,16 +22,19 @@ def page() -> None:
     left, right = st.columns(2)
     with left:
         _link()
-        _export()
     with right:
         _open()
+    _export()
 
 
 def _link() -> None:
     st.subheader("Share link", anchor=False)
     query = state.share_query()
     if query is None:
-        st.info(f"There is no link to this scenario: {plain(state.why_no_link())}")
+        st.info(
+            f"**This scenario travels by file.** {plain(state.why_no_link())}. The exported file "
+            "below holds all of it, and opens on this page."
+        )
         return
     st.code(f"{_address()}?{query}", language=None, wrap_lines=True)
     st.caption(
@@ -43,9 +44,9 @@ def _link() -> None:
 
 
 def _address() -> str:
-    """Return the address of the app's first page."""
+    """Return the address of the app: this page's own without its last part."""
     url = (st.context.url or "").partition("?")[0]
-    return re.sub(r"/(search|inside|slices|attribution|fidelity|share)/?$", "/", url)
+    return re.sub(r"/share/?$", "/", url)
 
 
 def _export() -> None:
@@ -63,29 +64,7 @@ def _export() -> None:
         "Scenario, results, preset versions, sources of every number, and what to set on the "
         "real engine. `python -m explorer evaluate FILE` prints the same numbers."
     )
-    st.markdown("**What to set on the engine**")
-    st.table(_deploy_table(document["deploy"]), hide_index=True)
-    for note in document["deploy"].get("notes", ()):
-        st.caption(f"Note: {plain(note)}")
-    commands = [*document["deploy"].get("prepare", ()), *document["deploy"].get("launch", ())]
-    if commands:
-        st.markdown("**How to start it, a line for each rank**")
-        st.code("\n".join(commands), language=None, wrap_lines=True)
-
-
-def _deploy_table(deploy: dict[str, Any]) -> pd.DataFrame:
-    rows = [
-        (f"{pool}: {name.replace('_', ' ')}", str(value))
-        for pool in ("prefill", "decode")
-        for name, value in deploy[pool].items()
-    ]
-    rows += [(name.replace("_", " "), str(deploy[name])) for name in ("buffer_clusters", "pools")]
-    rows += [(f"environment: {name}", value) for name, value in deploy["environment"].items()]
-    rows += [
-        (f"slice rule: {name.replace('_', ' ')}", str(value))
-        for name, value in deploy.get("slice_rule", {}).items()
-    ]
-    return pd.DataFrame(rows, columns=["setting", "value"])
+    deploy.section(document["deploy"])
 
 
 def _open() -> None:
@@ -118,7 +97,7 @@ def _pasted() -> None:
     except InputError as error:
         state.notice(error.problems, "The link was not opened")
         return
-    if any(problem.field == "preset" for problem in opened.problems):
+    if opened.meaningless:
         state.notice(opened.problems[:1], "The link was not opened")
         return
     st.session_state[state.PRESET] = opened.preset

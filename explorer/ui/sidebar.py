@@ -11,6 +11,7 @@ from explorer.config.scenario import WORD_FIELDS, Scenario
 from explorer.ui import state
 from explorer.ui.controls import knob_slider
 from explorer.ui.folded import folded
+from explorer.ui.text import plain
 
 MAIN_HARDWARE = {
     "mt3000": ("ddr_bandwidth_bytes_per_second", "sm_bytes", "am_bytes", "gsm_bytes"),
@@ -19,6 +20,12 @@ MAIN_HARDWARE = {
         "weight_stream_bytes_per_second",
         "link_bandwidth_bytes_per_second",
         "collective_fixed_seconds",
+    ),
+    "generic": (
+        "peak_macs_per_second_fp16",
+        "peak_macs_per_second_fp32",
+        "memory_bandwidth_bytes_per_second",
+        "link_bandwidth_bytes_per_second",
     ),
 }
 WORKLOAD = ("prompt_tokens", "output_tokens", "max_context_tokens", "clusters_total")
@@ -113,10 +120,11 @@ def sidebar() -> None:
             if is_open:
                 for path, label in PRECISION_LABELS.items():
                     word_control(path, label, scenario)
-        with folded("Mechanisms", "mechanisms") as is_open:
-            if is_open:
-                for path, label in MECHANISM_LABELS[family].items():
-                    word_control(path, label, scenario)
+        if family in MECHANISM_LABELS:
+            with folded("Mechanisms", "mechanisms") as is_open:
+                if is_open:
+                    for path, label in MECHANISM_LABELS[family].items():
+                        word_control(path, label, scenario)
         with folded("Limits and measured times", "limits") as is_open:
             if is_open:
                 for path in LIMITS:
@@ -147,13 +155,17 @@ def _preset() -> None:
     )
     st.caption(presets[state.preset()].why)
     # Always there: an element that comes and goes would close the expanders below it.
+    scenario = state.scenario()
+    model = plain(scenario.model_document().name)
+    origin = "Model" if isinstance(scenario.model, str) else "Model from a file"
+    st.caption(f"{origin}: **{model}**")
     st.button(
         "Reset to preset",
         on_click=state.load_preset,
         args=(state.preset(),),
         width="stretch",
         key="reset",
-        disabled=state.scenario() == state.baseline(),
+        disabled=scenario == state.baseline(),
     )
 
 
@@ -214,12 +226,11 @@ def _exact_entered() -> None:
     if not text:
         return
     try:
-        texts = split_assignments(text.split("&"))
+        changed, problems = apply_texts(state.scenario(), split_assignments(text.split("&")))
+        state.replace(changed)
     except InputError as error:
         state.notice(error.problems, "Nothing was changed")
         return
-    changed, problems = apply_texts(state.scenario(), texts)
-    state.replace(changed)
     state.notice(problems, "Not set")
     if not problems:
         st.session_state["exact"] = ""

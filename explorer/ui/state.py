@@ -12,6 +12,8 @@ from typing import Any
 
 import streamlit as st
 
+from explorer.chips.inputs import Inputs
+from explorer.chips.registry import machine_of
 from explorer.config.errors import InputError, Problem
 from explorer.config.files import scenario_from_json
 from explorer.config.links import (
@@ -65,14 +67,27 @@ def baseline() -> Scenario:
 def apply(changes: Mapping[str, object]) -> None:
     """Change some values, or say why not and keep everything as it was."""
     try:
-        st.session_state[SCENARIO] = scenario().replacing(changes)
+        st.session_state[SCENARIO] = usable(scenario().replacing(changes))
     except InputError as error:
         notice(error.problems, "Nothing was changed")
 
 
+def usable(new: Scenario) -> Scenario:
+    """Return a scenario whose chip the models can read; raises InputError for another.
+
+    A chip of one's own may lack a number, or allow zero where a model divides.
+    """
+    machine_of(Inputs(new))
+    return new
+
+
 def replace(new: Scenario) -> None:
-    """Put another scenario on the sliders; keeps the nearest preset as the comparison."""
-    st.session_state[SCENARIO] = new
+    """Put another scenario on the sliders; keeps the nearest preset as the comparison.
+
+    Raises:
+        InputError: as ``usable``; then nothing is changed.
+    """
+    st.session_state[SCENARIO] = usable(new)
     _renew_widgets()
     same = [
         f"{item.id}@{item.version}"
