@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.config.links import preset_scenario
+from explorer.config.own_model import with_model
 from explorer.config.scenario import Scenario, knob_at
 from explorer.costs.arrays import ZERO, scalar
 from explorer.costs.intervals import Interval, Uncertain, highest, looked_up, lowest, stand_in
 from explorer.serving.evaluate import evaluate
+from tests.configs import CONFIGS, imported_config
 from tests.scenarios import PRESETS
 
 POINTS = 7
@@ -52,6 +54,9 @@ PLAN = (
 def boxes(draw: st.DrawFn) -> tuple[Scenario, dict[str, tuple[float, float]], int]:
     """Draw a scenario, ends of some of its numbers, and a seed for the points between."""
     base = preset_scenario(draw(st.sampled_from(PRESETS)))
+    model = draw(st.none() | st.sampled_from(list(CONFIGS)))
+    if model is not None:
+        base, _ = with_model(base, imported_config(model).document)
     words = {path: draw(st.sampled_from(options)) for path, options in WORDS.items()}
     base = base.replacing(words)
     hardware = [f"hardware.{name}" for name in base.chip_document().quantities]
