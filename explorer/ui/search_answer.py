@@ -25,6 +25,7 @@ from explorer.ui import state
 from explorer.ui.text import plain
 
 UNCHANGED_HIDDEN = ("slices", "max_slices", "min_rows_per_slice")
+CONSTRAINT_WORDS = {"ttft": "time to first token", "tpot": "time per output token"}
 DOING = {
     "searching": "trials",
     "certifying": "plans evaluated for the proof",
@@ -283,14 +284,19 @@ def _nothing_feasible(status: JobStatus) -> None:
     proved = status.certificate is not None and status.certificate.complete
     closed = status.bound is not None and status.bound.closed
     lead = "No feasible plan" + (", proved" if proved or closed else " found")
-    words = "; ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in broken[1:])
+    words = "; ".join(f"{_constraint(name)}: {count:,}" for name, count in broken[1:])
     most = ""
     if broken:
-        most = f" Most are excluded by **{broken[0][0].replace('_', ' ')}**: {broken[0][1]:,} of "
+        most = f" Most are excluded by **{_constraint(broken[0][0])}**: {broken[0][1]:,} of "
         most += f"{number:,} {tried}."
     st.warning(f"{lead}.{most}{f' Also broken: {words}.' if words else ''}")
     if status.nearest is not None:
         _nearest(status.nearest)
+
+
+def _constraint(name: str) -> str:
+    """Return the name of a constraint in words."""
+    return CONSTRAINT_WORDS.get(name, name.replace("_", " "))
 
 
 def _nearest(nearest: Nearest) -> None:
