@@ -24,6 +24,8 @@ RESOURCES = {
     "neutral": NEUTRAL,
 }
 PLUM, STEEL, MOSS, TAN, SLATE = "#775A8A", "#478EBB", "#546F45", "#AB8D58", "#8593A5"
+LINEAR_BELOW = 0.04045
+"""Value of a channel from which sRGB is a power."""
 LIGHT_INK, DARK_INK = "#FFFFFF", "#000000"
 
 Dash = Literal["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"]
@@ -64,7 +66,7 @@ def luminance(colour: str) -> float:
     """Return the relative luminance of ``#RRGGBB``, from 0 to 1 (WCAG 2.2)."""
     parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+        part / 12.92 if part <= LINEAR_BELOW else ((part + 0.055) / 1.055) ** 2.4 for part in parts
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 

@@ -14,7 +14,7 @@ ROOM_FOR_NUMBER = 0.04
 
 
 def pipeline_figure(timeline: Timeline, phases: tuple[str, ...] = ()) -> go.Figure:
-    """Draw the timeline as bars, a colour and a number a batch (a colour a phase, when those are named)."""
+    """Draw the timeline as bars, a colour and a number a batch, or a colour a named phase."""
     figure = base_figure(110 + 34 * len(timeline.rows), "pipeline")
     least = ROOM_FOR_NUMBER * max((span.end_seconds for span in timeline.spans), default=0.0)
     for batch in sorted({span.batch for span in timeline.spans}):

@@ -11,14 +11,7 @@ from explorer.chips.ascend910a import Ascend910a
 from explorer.config.scenario import Scenario
 from explorer.config.units import human
 from explorer.costs.timeline import COMPUTE, HOST, LANES, LINK, SETUP, Event
-from explorer.plots.palette import (
-    ACTIVATIONS,
-    COMMUNICATION,
-    COMPUTE,
-    HOST,
-    ISSUE,
-    KV_CACHE,
-)
+from explorer.plots import palette
 from explorer.plots.style import base_figure, hatched
 from explorer.serving.evaluate import evaluate
 from explorer.serving.stages import slowest_prefill_share
@@ -30,12 +23,12 @@ LANE_WORDS = {
     LINK: "all-reduce, bytes",
 }
 KIND_LOOKS = {
-    "host issue": (HOST, ""),
-    "recurrence": (ISSUE, "x"),
-    "full attention": (KV_CACHE, "."),
-    "projections": (COMPUTE, ""),
-    "norms and rest": (ACTIVATIONS, "-"),
-    "all-reduces": (COMMUNICATION, ""),
+    "host issue": (palette.HOST, ""),
+    "recurrence": (palette.ISSUE, "x"),
+    "full attention": (palette.KV_CACHE, "."),
+    "projections": (palette.COMPUTE, ""),
+    "norms and rest": (palette.ACTIVATIONS, "-"),
+    "all-reduces": (palette.COMMUNICATION, ""),
 }
 """Colours as on the chart of shares; patterns for what meets on one lane."""
 KIND_OF_OPERATOR = {
