@@ -8,6 +8,7 @@ from explorer.config.errors import InputError
 from explorer.config.scenario import Scenario
 from explorer.search.job import SearchJob
 from explorer.ui import search_studies, state
+from explorer.ui.presence import leaving
 from explorer.ui.search_answer import answer, progress
 from explorer.ui.search_compare import compare_section
 from explorer.ui.search_controls import chosen, controls, objective_choice
@@ -62,7 +63,15 @@ def _start() -> None:
     _stop()
     st.session_state[OF] = state.scenario()
     stored = search_studies.recorder()
-    job = SearchJob(space, settings, certified=True, stored=stored, proof=how, plain=True)
+    job = SearchJob(
+        space,
+        settings,
+        certified=True,
+        stored=stored,
+        proof=how,
+        plain=True,
+        abandoned=leaving(),
+    )
     st.session_state[JOB] = job.start()
 
 
