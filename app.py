@@ -18,6 +18,7 @@ from explorer.ui import (
     share,
     slices,
     state,
+    story,
     tradeoffs,
 )
 from explorer.ui.sidebar import sidebar
@@ -28,27 +29,33 @@ def main() -> None:
     st.set_page_config(page_title="Inference explorer", layout="wide", page_icon="◧")
     state.start()
     charts.start()
-    chosen = st.navigation(
-        [
-            st.Page(explore.page, title="Overview", url_path="explore", default=True),
+    sections = {
+        "": [st.Page(explore.page, title="Overview", url_path="explore", default=True)],
+        "Choose": [
             st.Page(search.page, title="Search", url_path="search"),
             st.Page(tradeoffs.page, title="Trade-offs", url_path="tradeoffs"),
             st.Page(sensitivity.page, title="Sensitivity", url_path="sensitivity"),
             st.Page(pipeline.page, title="Pipeline", url_path="pipeline"),
+        ],
+        "Look inside": [
             st.Page(inside.page, title="Mechanisms", url_path="inside"),
             st.Page(slices.page, title="Slices", url_path="slices"),
             st.Page(attribution.page, title="Attribution", url_path="attribution"),
-            st.Page(fidelity.page, title="Fidelity", url_path="fidelity"),
+        ],
+        "Believe": [st.Page(fidelity.page, title="Fidelity", url_path="fidelity")],
+        "Bring and take": [
             st.Page(own.page, title="Bring your own", url_path="own"),
             st.Page(compare.page, title="Compare", url_path="compare"),
             st.Page(share.page, title="Share", url_path="share"),
         ],
-        position="top",
-    )
+    }
+    chosen = st.navigation(sections, position="top")
+    story.remember(page for pages in sections.values() for page in pages)
     sidebar()
     state.show_notices()
     chosen.run()
     charts.downloads()
+    story.next_questions(chosen.url_path, state.scenario().chip_document().family)
     state.keep_in_address_bar(chosen.url_path)
 
 

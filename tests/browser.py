@@ -239,6 +239,23 @@ def open_page(page: Page, url: str) -> None:
     charts_drawn(page)
 
 
+def go_to(page: Page, name: str, section: str = "") -> None:
+    """Open a page through the navigation at the top, and wait until it stands.
+
+    Args:
+        page: the browser's page.
+        name: of the page to open.
+        section: in whose menu it is; empty for a page that stands there itself.
+    """
+    navigation = page.get_by_role("navigation", name="App pages")
+    if section:
+        navigation.get_by_role("button", name=section, exact=True).click()
+        page.get_by_role("menuitem", name=name, exact=True).click()
+    else:
+        navigation.get_by_role("link", name=name, exact=True).click()
+    settle(page)
+
+
 def slider(page: Page, label: str, thumb: int = 0) -> Locator:
     """Find the thumb of a slider or select slider; a range has the thumbs 0 and 1.
 

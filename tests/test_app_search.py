@@ -14,7 +14,7 @@ from explorer.search.certificate import certify
 from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN
 from explorer.search.space import default_space
 from explorer.serving.evaluate import evaluate
-from tests.browser import charts_drawn, open_page, settle
+from tests.browser import charts_drawn, go_to, open_page, settle
 
 APP = str(Path(__file__).parent.parent / "app.py")
 SMALL = {
@@ -225,7 +225,6 @@ def test_search_stop_and_apply_in_a_browser(page: Page, app_url: str) -> None:
     page.get_by_role("button", name="Put this plan on the sliders").click()
     settle(page)
     assert "plan." in page.url
-    page.get_by_role("link", name="Share").click()
-    settle(page)
+    go_to(page, "Share", "Bring and take")
     link = page.get_by_test_id("stCode").locator("code").first.inner_text()
     assert "plan." in link

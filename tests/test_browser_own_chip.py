@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from explorer.cli import main
-from tests.browser import open_page, settle
+from tests.browser import go_to, open_page, settle
 
 pytestmark = pytest.mark.browser
 
@@ -50,10 +50,8 @@ def test_a_number_typed_into_the_grid_is_used_downloaded_and_evaluated(
     expect(sentence).to_be_visible()
     told = sentence.inner_text()
     assert " times the " in told
-    page.get_by_role("link", name="Overview").click()
-    settle(page)
-    page.get_by_role("link", name="Bring your own").click()
-    settle(page)
+    go_to(page, "Overview")
+    go_to(page, "Bring your own", "Bring and take")
     expect(sentence).to_have_text(told)
     with page.expect_download() as download:
         page.get_by_role("button", name="Download as JSON").click()

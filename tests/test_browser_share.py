@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from explorer.cli import main
 from explorer.config.files import scenario_from_json
-from tests.browser import charts_drawn, new_context, open_page, set_slider, settle, watch
+from tests.browser import charts_drawn, go_to, new_context, open_page, set_slider, settle, watch
 
 pytestmark = pytest.mark.browser
 
@@ -28,8 +28,7 @@ def choose_preset(page: Page, title: str) -> None:
 
 
 def share_page(page: Page) -> None:
-    page.get_by_role("link", name="Share").click()
-    settle(page)
+    go_to(page, "Share", "Bring and take")
 
 
 def shown_link(page: Page) -> str:
@@ -113,8 +112,7 @@ def test_a_link_keeps_every_digit_untouched_and_over_a_reload(
     open_page(page, link)
     share_page(page)
     assert shown_link(page) == link
-    page.get_by_role("link", name="Overview").click()
-    settle(page)
+    go_to(page, "Overview")
     charts_drawn(page)
     page.reload()
     settle(page)
@@ -139,8 +137,7 @@ def test_changing_the_page_keeps_every_slider(page: Page, app_url: str) -> None:
     open_page(page, f"{app_url}/?preset=mt3000-llama2-7b&plan.micro_batch_decode=24")
     throughput = metric(page, "Throughput")
     share_page(page)
-    page.get_by_role("link", name="Overview").click()
-    settle(page)
+    go_to(page, "Overview")
     charts_drawn(page)
     assert metric(page, "Throughput") == throughput
 
@@ -164,8 +161,7 @@ def test_the_downloaded_file_evaluates_alike_and_opens_again(
     page.locator("input[type=file]").set_input_files(file)
     settle(page)
     expect(page.get_by_text("Opened: export.json")).to_be_visible()
-    page.get_by_role("link", name="Overview").click()
-    settle(page)
+    go_to(page, "Overview")
     charts_drawn(page)
     assert metric(page, "Throughput") == throughput
 
@@ -197,3 +193,42 @@ def test_hostile_text_in_a_link_is_shown_as_text(page: Page, app_url: str) -> No
     expect(page.get_by_role("heading", name="<img src=x onerror=alert(1)>")).to_be_visible()
     expect(page.get_by_text("plan.tp_decode = <script>")).to_be_visible()
     assert page.locator("img[src=x]").count() == 0
+
+
+def test_the_back_button_leaves_every_slider_where_it_is(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+    set_slider(page, "Decode pipeline stages (PP_D)", 6)
+    throughput = metric(page, "Throughput")
+    share_page(page)
+    link = shown_link(page)
+    page.go_back()
+    settle(page)
+    charts_drawn(page)
+    assert metric(page, "Throughput") == throughput
+    assert page.url == link
+    page.go_forward()
+    settle(page)
+    assert shown_link(page) == link
+
+
+def test_a_change_is_taken_back_and_done_again(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+    before = metric(page, "Throughput")
+    expect(page.get_by_role("button", name="Undo")).to_be_disabled()
+    set_slider(page, "Decode pipeline stages (PP_D)", 6)
+    after = metric(page, "Throughput")
+    assert after != before
+    page.get_by_role("button", name="Undo").click()
+    settle(page)
+    assert metric(page, "Throughput") == before
+    assert page.url.endswith("?preset=mt3000-llama2-13b@1")
+    page.get_by_role("button", name="Redo").click()
+    settle(page)
+    assert metric(page, "Throughput") == after
+
+
+def test_the_last_line_of_a_page_leads_to_the_next_question(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+    page.get_by_role("link", name="What should I choose?").click()
+    settle(page)
+    expect(page.get_by_role("heading", name="What should I choose?")).to_be_visible()

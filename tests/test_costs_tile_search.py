@@ -17,6 +17,7 @@ from explorer.costs.loop_orders import (
     x_stationary,
     y_stationary,
 )
+from explorer.costs.product_levers import doubled
 from explorer.costs.tile_search import (
     Product,
     critical_seconds,
@@ -215,3 +216,19 @@ def test_padding_is_told_from_arithmetic():
     found = critical_seconds(size, choice, machine)
     assert found.padding > 0
     assert found.arithmetic == pytest.approx(721 * 512 * 130 / 4.05e12)
+
+
+@pytest.mark.parametrize("m", [64, 1024, 4096])
+def test_twice_of_a_number_never_slows_the_fastest_cut_and_bandwidth_helps_where_ddr_waits(
+    m: int,
+) -> None:
+    levers = {item.name: item for item in doubled(Product(m, 4096, 4096), cluster(), PAPER)}
+    assert all(item.gain >= -1e-12 for item in levers.values())
+    assert all(
+        not item.same_tile_seconds < item.new_tile_seconds * (1 - 1e-12) for item in levers.values()
+    )
+    # With no arithmetic that waits, twice the bandwidth at most halves the time.
+    assert 0 < levers["memory bandwidth"].gain <= 0.5 + 1e-12
+    if m == 64:
+        assert levers["memory bandwidth"].gain == pytest.approx(0.5, rel=1e-3)
+        assert levers["GSM"].gain == pytest.approx(0, abs=1e-12)

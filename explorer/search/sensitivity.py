@@ -155,6 +155,37 @@ def sensitivity(scenario: Scenario, objective: Objective) -> Sensitivity:
     return Sensitivity(objective, now.value, _ordered(moved, now.value, found), follows=False)
 
 
+def hardware_sensitivity(scenario: Scenario, objective: Objective) -> Sensitivity:
+    """Return what half and double of each number of the machine do to the plan as it is.
+
+    The part of ``sensitivity`` that finds the strongest lever: a fifth of its time.
+    """
+    moved = [slider for slider in sliders(scenario) if slider.path.startswith("hardware.")]
+    changes = [
+        (slider, name, value)
+        for slider in moved
+        for name, value in (("low", slider.low), ("high", slider.high))
+        if value is not None and not isinstance(value, str)
+    ]
+    now = _outcome_of(scenario, objective, "")
+    outcomes = _outcomes(scenario, objective, [(s.path, value) for s, _, value in changes])
+    found = {(s.path, name): out for (s, name, _), out in zip(changes, outcomes, strict=True)}
+    return Sensitivity(objective, now.value, _ordered(moved, now.value, found), follows=False)
+
+
+def strongest(found: Sensitivity) -> tuple[Effect, Outcome] | None:
+    """Return the number of the machine, and the end, that improves the answer most; or None."""
+    objective = found.objective
+    better = [
+        (effect, outcome)
+        for effect in found.effects
+        if effect.slider.path.startswith("hardware.")
+        for outcome in (effect.low, effect.high)
+        if outcome is not None and objective.better(outcome.value, found.now)
+    ]
+    return max(better, key=lambda pair: abs(math.log1p(pair[0].change(pair[1]))), default=None)
+
+
 def followed_sensitivity(
     space: Space,
     objective: Objective,

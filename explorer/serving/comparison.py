@@ -107,7 +107,7 @@ def compare(candidates: Sequence[Candidate]) -> Comparison:
     evaluations = [candidate.evaluation for candidate in candidates]
     return Comparison(
         tuple(candidates),
-        _different_inputs([candidate.scenario for candidate in candidates]),
+        different_inputs([candidate.scenario for candidate in candidates]),
         tuple(
             FigureRow(name, label, unit, better, tuple(_value(e, name, read) for e in evaluations))
             for name, label, unit, better, read in FIGURES
@@ -165,7 +165,8 @@ def _value(evaluation: Evaluation, name: str, read: Reader) -> float | None:
     return number(read(evaluation))
 
 
-def _different_inputs(scenarios: Sequence[Scenario]) -> tuple[InputRow, ...]:
+def different_inputs(scenarios: Sequence[Scenario]) -> tuple[InputRow, ...]:
+    """Return the inputs that are not the same in all scenarios, in the order of a scenario."""
     paths = dict.fromkeys(path for scenario in scenarios for path in paths_of(scenario))
     rows = []
     for path in paths:

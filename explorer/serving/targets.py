@@ -38,8 +38,9 @@ from explorer.serving.levers import (
     within_limits,
 )
 
-Phase = Literal["prefill", "decode"]
-PHASES: tuple[Phase, ...] = ("prefill", "decode")
+Phase = Literal["prefill", "decode", "service"]
+PHASES: tuple[Phase, ...] = ("prefill", "decode", "service")
+CLUSTERS = "workload.clusters_total"
 SECTIONS, ROUNDS = 65, 9
 NO_EFFECT = 1e-9
 PAIRED_LEVERS, PAIR_SECTIONS, PAIR_ZOOMS, PAIR_ROUNDS = 6, 25, 3, 3
@@ -67,7 +68,8 @@ class Pair:
 class Solution:
     """Everything that reaches a target rate, the smallest change first.
 
-    ``rows`` is what one pass brings: rows of prefill, or requests of a decode step.
+    ``rows`` is what one pass brings: rows of prefill, requests of a decode step, or the output
+    tokens of a batch in every pool.
     ``rate`` is NaN for a plan that does not fit; then there are no levers.
     """
 
@@ -100,11 +102,14 @@ class Solution:
 
 
 def rate_of(scenario: Scenario, phase: Phase) -> Array:
-    """Return tokens a second of one pipeline in steady state, NaN where the plan does not fit.
+    """Return tokens a second in steady state, NaN where the plan does not fit.
 
-    Prefill: micro-batch x prompt tokens a pass; decode: one token a request and step.
+    Prefill and decode are of one pipeline: micro-batch x prompt tokens a pass, and one token a
+    request and step. The service is the throughput of all pools.
     """
     found = evaluate(scenario)
+    if phase == "service":
+        return found.objective("throughput")
     stage = found.prefill_stage if phase == "prefill" else found.decode_stage
     return np.where(found.feasible, _rows(scenario, phase) / stage.seconds, np.nan)
 
@@ -115,7 +120,7 @@ def solve(scenario: Scenario, phase: Phase, target: float, pairs: bool = True) -
     Args:
         scenario: a checked scenario of single values.
         phase: which rate the target is of.
-        target: rate of one pipeline [tokens/s].
+        target: rate of one pipeline, or of all pools [tokens/s].
         pairs: whether to look for pairs too.
 
     Raises:
@@ -128,7 +133,10 @@ def solve(scenario: Scenario, phase: Phase, target: float, pairs: bool = True) -
     if math.isnan(rate) or rate >= target:
         return Solution(phase, target, rows, rate, (), ())
     problem = _Problem(scenario, phase, target, rate)
-    found = (problem.lever(path) for path in lever_paths(scenario))
+    paths = lever_paths(scenario)
+    if phase == "service":
+        paths = (*paths, CLUSTERS)
+    found = (problem.lever(path) for path in paths)
     levers = sorted((lever for lever in found if lever is not None), key=_order)
     best = problem.pairs(levers) if pairs else ()
     return Solution(phase, target, rows, rate, tuple(levers), best)
@@ -147,6 +155,9 @@ def needed_terms(
 
 def _rows(scenario: Scenario, phase: Phase) -> Any:
     plan = scenario.plan
+    if phase == "service":
+        found = evaluate(scenario)
+        return found.pools * found.batch * scenario.workload.output_tokens
     if phase == "decode":
         return plan.micro_batch_decode
     return plan.micro_batch_prefill * scenario.workload.prompt_tokens

@@ -46,11 +46,12 @@ SCOPES_LONG, WALL_LONG = 8.41, 3.95
 def page() -> None:
     """Draw the page for this session's scenario."""
     scenario = state.scenario()
-    st.header("What owns the wall?", anchor=False)
+    ascend = scenario.chip_document().family == FAMILY
+    st.header("What owns the wall?" if ascend else "What would a target take?", anchor=False)
     evaluation = evaluate(scenario)
     if state.says_that_it_does_not_fit(evaluation):
         return
-    if scenario.chip_document().family != FAMILY:
+    if not ascend:
         st.markdown(owner_sentence(scenario))
         _notes(evaluation)
         chip = plain(scenario.chip_document().name)

@@ -25,6 +25,7 @@ from explorer.serving.timeline import pipeline_timeline
 from explorer.ui import ascend_numbers, sensitivity_constants, state
 from explorer.ui.charts import chart
 from explorer.ui.folded import folded
+from explorer.ui.lever_words import lever_sentence
 from explorer.ui.text import plain
 
 DeltaColour = Literal["normal", "inverse", "off"]
@@ -45,7 +46,7 @@ def page() -> None:
         _does_not_fit(scenario, evaluation)
     _headline(evaluation)
     if feasible:
-        st.markdown(f"**What limits it.** {limit_sentence(evaluation)}")
+        st.markdown(f"**What limits it.** {limit_sentence(evaluation)} {lever_sentence(scenario)}")
         _left_open(scenario)
     for note in plan_notes(evaluation):
         st.caption(f"Note: {plain(note)}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import pandas as pd
 import streamlit as st
 
@@ -19,6 +22,7 @@ from explorer.costs.loop_orders import (
     y_stationary,
 )
 from explorer.costs.memory import STORAGE_BYTES
+from explorer.costs.product_levers import Doubled, doubled
 from explorer.costs.tile_search import (
     Choice,
     Critical,
@@ -35,6 +39,7 @@ from explorer.ui.inside_controls import control_row, precision_control
 from explorer.ui.text import plain
 
 PAPER_ROWS = 30
+WORTH_NAMING = 1e-3
 OWN = "Another shape"
 PRODUCT_WIDTH = 420
 FIRST = Product(1024, 4096, 4096)
@@ -59,6 +64,8 @@ def view(machine: Mt3000) -> None:
     own, best = search.choice(paper), search.best
     with answer:
         st.markdown(_sentence(product, precision, search, own, best))
+        levers = doubled(product, cluster, paper)
+        st.markdown(helps_sentence(levers))
         measured = matching_products(shipped_measurements(), precision, product)
         tiles = {"paper's tile": paper} if own.rank is not None else {}
         tiles |= {f"fastest tile for M = {product.m:,}": best.tile}
@@ -74,6 +81,7 @@ def view(machine: Mt3000) -> None:
         )
     _tiles(search, {"paper's": own, "engine's now": search.choice(engine), "fastest": best})
     _traffic(product, paper, cluster)
+    _levers(levers, own, best)
 
 
 def _controls(machine: Mt3000) -> tuple[Product, str]:
@@ -162,6 +170,46 @@ def _sentence(
         f"{lead} The fastest, {best_text}, {significant(100 * gain, 2)} % less: "
         f"{_why(product, own, best, cluster)}."
     )
+
+
+def helps_sentence(levers: Sequence[Doubled]) -> str:
+    """Return which number of the cluster helps most when doubled, and what the others are worth."""
+    helping = [item for item in levers if item.gain >= WORTH_NAMING]
+    if not helping:
+        return "**Twice of no single number helps**, however the product is cut."
+    first, *others = [
+        f"{item.name} {human(item.new_tile_seconds, 's')} "
+        f"({significant(100 * item.gain, 2)} % less)"
+        for item in helping
+    ]
+    useless = [item.name for item in levers if item.gain < WORTH_NAMING]
+    text = f"**What helps it most, doubled and cut anew: {first}**"
+    text += f"; then {', '.join(others)}." if others else "."
+    return text + (f" Nothing comes of twice the {' or the '.join(useless)}." if useless else "")
+
+
+def _levers(levers: Sequence[Doubled], own: Choice, best: Choice) -> None:
+    st.subheader("What would twice of each number do?", anchor=False)
+    rows = {
+        "as it is": (
+            float("nan") if own.rank is None else float(own.cost.seconds),
+            float(best.cost.seconds),
+            0.0,
+        )
+    } | {
+        f"twice the {item.name}": (item.same_tile_seconds, item.new_tile_seconds, item.gain)
+        for item in levers
+    }
+    table = [
+        {
+            "number": name,
+            "with the paper's tile": "does not fit" if math.isnan(same) else human(same, "s"),
+            "with the fastest tile": human(new, "s"),
+            "less": f"{significant(100 * gain, 2)} %" if gain >= WORTH_NAMING else "–",
+        }
+        for name, (same, new, gain) in rows.items()
+    ]
+    st.table(pd.DataFrame(table), hide_index=True, border="horizontal")
 
 
 def _why(product: Product, own: Choice, best: Choice, cluster: GemmCluster) -> str:

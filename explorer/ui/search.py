@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 import streamlit as st
 
 from explorer.config.errors import InputError
 from explorer.config.scenario import Scenario
+from explorer.config.units import human
 from explorer.search.job import SearchJob
+from explorer.search.objectives import Objective
+from explorer.search.verdict import SAME, at_most
+from explorer.serving.evaluate import evaluate
 from explorer.ui import search_studies, state
 from explorer.ui.search_answer import answer, progress
 from explorer.ui.search_compare import compare_section
 from explorer.ui.search_controls import chosen, controls, objective_choice
 from explorer.ui.search_staged import staged_section, trap_section
+from explorer.ui.sensitivity import with_best_plan
 from explorer.ui.text import plain
 
 JOB, OF = "search_job", "search_scenario"
@@ -22,11 +29,9 @@ def page() -> None:
     """Draw the page for this session's scenario."""
     scenario = state.scenario()
     st.header("What should I choose?", anchor=False)
-    st.markdown(
-        "The search looks for the plan that serves the workload best on this machine. Everything "
-        "but the plan stays as the sliders have it, unless it is searched too."
-    )
-    if objective_choice().fixes_batch:
+    answered = st.container()
+    objective = objective_choice()
+    if objective.fixes_batch:
         trap_section(scenario)
     ready = controls(scenario)
     search_studies.name_field()
@@ -42,8 +47,11 @@ def page() -> None:
         )
         st.button("Stop the search", on_click=_stop, disabled=not running, key="stop")
     if job is None:
-        st.info(
-            "Nothing was searched yet. Search tries plans and then proves how good the best is."
+        answered.markdown(best_possible(scenario, objective))
+        st.caption(
+            "Nothing was searched yet. A search shows the plan and how it is found, proves that "
+            "none is better, and ranks the plan on the sliders. Everything but the plan stays as "
+            "the sliders have it, unless it is searched too."
         )
     else:
         st.fragment(_progress, run_every=POLL_SECONDS if running else None)()
@@ -51,6 +59,27 @@ def page() -> None:
         compare_section(job)
     search_studies.section()
     staged_section(scenario, job, st.session_state.get(OF))
+
+
+def best_possible(scenario: Scenario, objective: Objective) -> str:
+    """Return how good the best plan for these sliders is, and how far the present one is off."""
+    best = with_best_plan(scenario, objective, None).now
+    own = float(evaluate(scenario).objective(objective.name))
+    if math.isnan(best):
+        return (
+            "**No plan fits this machine and workload.** A search counts what excludes them, and "
+            "names the nearest plan that fits."
+        )
+    reaches = f"**{human(best, objective.unit)}**"
+    if math.isnan(own):
+        return f"The best plan for these sliders reaches {reaches}; the present one does not fit."
+    gap = objective.gap(own, best)
+    if gap <= SAME:
+        return f"**The plan on the sliders is the best one**: no other beats its {reaches}."
+    return (
+        f"The best plan for these sliders reaches {reaches}; the present one, "
+        f"{human(own, objective.unit)}, is **{at_most(100 * gap)} % worse**."
+    )
 
 
 def _start() -> None:

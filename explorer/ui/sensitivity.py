@@ -15,10 +15,10 @@ from explorer.search.certificate import Progress, Stopped
 from explorer.search.objectives import OBJECTIVES, Objective
 from explorer.search.sensitivity import (
     Effect,
-    Outcome,
     Sensitivity,
     followed_sensitivity,
     sensitivity,
+    strongest,
 )
 from explorer.search.sliders import sliders
 from explorer.search.space import Space, default_space
@@ -32,6 +32,7 @@ from explorer.ui import (
     state,
 )
 from explorer.ui.charts import chart
+from explorer.ui.lever_words import moved_words
 from explorer.ui.text import plain
 
 SECTION, FOLLOWED = "sensitivity:section", "followed"
@@ -68,7 +69,7 @@ def answer(scenario: Scenario, objective: Objective) -> str:
             "**This plan does not fit**, so that it has no answer to move; the best plan for these "
             f"sliders reaches {significant(fits.now)} {objective.unit}."
         )
-    best = _most_telling(as_is, objective)
+    best = strongest(as_is)
     if best is None:
         return "**No single hardware number changes the answer of this plan.**"
     effect, outcome = best
@@ -83,36 +84,9 @@ def answer(scenario: Scenario, objective: Objective) -> str:
         else " This plan is the best for these sliders."
     )
     return (
-        f"{_moved(effect, outcome)} is worth **{percent(effect.change(outcome))}** "
+        f"{moved_words(effect, outcome)} is worth **{percent(effect.change(outcome))}** "
         f"{objective.label}; with the best plan before and after, **{percent(followed)}**.{room}"
     )
-
-
-def _most_telling(as_is: Sensitivity, objective: Objective) -> tuple[Effect, Outcome] | None:
-    """Return the hardware slider and end that improve the answer most."""
-    found = [
-        (effect, outcome)
-        for effect in as_is.effects
-        if effect.slider.path.startswith("hardware.")
-        for outcome in (effect.low, effect.high)
-        if outcome is not None and objective.better(outcome.value, as_is.now)
-    ]
-    return max(found, key=lambda pair: abs(math.log1p(pair[0].change(pair[1]))), default=None)
-
-
-def _moved(effect: Effect, outcome: Outcome) -> str:
-    slider = effect.slider
-    label = plain(slider.label)
-    if label[1:2].islower():
-        label = label[0].lower() + label[1:]
-    now, then = slider.now, outcome.setting
-    numbers = isinstance(now, int | float) and isinstance(then, int | float)
-    if numbers and then == 2 * now:
-        return f"Doubling {label}"
-    if numbers and 2 * then == now:
-        return f"Halving {label}"
-    ends = f"{setting_text(now, slider.unit)} to {setting_text(then, slider.unit)}"
-    return f"Moving {label} from {ends}"
 
 
 def of_plan(scenario: Scenario, objective: Objective) -> Sensitivity:

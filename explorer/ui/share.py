@@ -100,7 +100,6 @@ def _pasted() -> None:
     if opened.meaningless:
         state.notice(opened.problems[:1], "The link was not opened")
         return
-    st.session_state[state.PRESET] = opened.preset
-    state.replace(opened.scenario)
+    state.replace(opened.scenario, opened.preset)
     state.notice(opened.problems, "The link was opened without these parts")
     st.session_state["opened"] = "the link"

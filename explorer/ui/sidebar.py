@@ -159,14 +159,28 @@ def _preset() -> None:
     model = plain(scenario.model_document().name)
     origin = "Model" if isinstance(scenario.model, str) else "Model from a file"
     st.caption(f"{origin}: **{model}**")
-    st.button(
-        "Reset to preset",
-        on_click=state.load_preset,
-        args=(state.preset(),),
-        width="stretch",
-        key="reset",
-        disabled=scenario == state.baseline(),
-    )
+    _back_and_forth(scenario)
+
+
+def _back_and_forth(scenario: Scenario) -> None:
+    """Draw what takes changes back; always there, and greyed out where nothing is to be done."""
+    steps = state.history()
+    last = f"Takes back: {plain(steps.past[-1].words)}." if steps.past else "Nothing was changed."
+    again = f"Does again: {plain(steps.future[-1].words)}." if steps.future else "Nothing to redo."
+    with st.container(horizontal=True, gap="small", key="back_and_forth"):
+        st.button("Undo", on_click=state.undo, key="undo", disabled=not steps.past, help=last)
+        st.button("Redo", on_click=state.redo, key="redo", disabled=not steps.future, help=again)
+        st.button(
+            "Reset",
+            on_click=_reset,
+            key="reset",
+            disabled=scenario == state.baseline(),
+            help="Every value back to the preset's. Undo takes this back too.",
+        )
+
+
+def _reset() -> None:
+    state.load_preset(state.preset())
 
 
 def _preset_chosen(key: str) -> None:

@@ -28,9 +28,11 @@ from explorer.config.presets import scenario_presets
 from explorer.config.scenario import Scenario
 from explorer.serving.evaluate import Evaluation
 from explorer.serving.report import broken_constraints, violation_message
+from explorer.ui.history import History, Standing
 from explorer.ui.text import plain
 
 SCENARIO, PRESET, NOTICES, GENERATION = "scenario", "preset", "notices", "generation"
+HISTORY = "history"
 MOST_NOTICES = 8
 
 
@@ -44,6 +46,7 @@ def start() -> None:
     st.session_state[PRESET] = opened.preset
     st.session_state[NOTICES] = ()
     st.session_state[GENERATION] = 0
+    st.session_state[HISTORY] = History()
     notice(opened.problems, "The link was opened without these parts")
 
 
@@ -67,7 +70,7 @@ def baseline() -> Scenario:
 def apply(changes: Mapping[str, object]) -> None:
     """Change some values, or say why not and keep everything as it was."""
     try:
-        st.session_state[SCENARIO] = usable(scenario().replacing(changes))
+        _set(usable(scenario().replacing(changes)), preset())
     except InputError as error:
         notice(error.problems, "Nothing was changed")
 
@@ -81,29 +84,71 @@ def usable(new: Scenario) -> Scenario:
     return new
 
 
-def replace(new: Scenario) -> None:
-    """Put another scenario on the sliders; keeps the nearest preset as the comparison.
+def replace(new: Scenario, compared_with: str | None = None) -> None:
+    """Put another scenario on the sliders.
+
+    Args:
+        new: the scenario.
+        compared_with: the preset, with version, to compare it with; by default the present one
+            where it has the same chip and model, else the first that has.
 
     Raises:
         InputError: as ``usable``; then nothing is changed.
     """
-    st.session_state[SCENARIO] = usable(new)
-    _renew_widgets()
+    wanted = usable(new)
+    kept = compared_with or preset()
     same = [
         f"{item.id}@{item.version}"
         for item in scenario_presets()
         if (item.scenario["chip"], item.scenario["model"]) == (new.chip, new.model)
     ]
-    if same and preset() not in same:
-        st.session_state[PRESET] = same[0]
+    _set(wanted, same[0] if same and kept not in same else kept)
+    _renew_widgets()
 
 
 def load_preset(reference: str) -> None:
     """Start afresh from a preset."""
     pinned = pinned_reference(reference)
-    st.session_state[PRESET] = pinned
-    st.session_state[SCENARIO] = preset_scenario(pinned)
+    _set(preset_scenario(pinned), pinned)
     _renew_widgets()
+
+
+def history() -> History:
+    """Return the last changes of this session."""
+    value: History = st.session_state[HISTORY]
+    return value
+
+
+def undo() -> None:
+    """Take the last change back."""
+    if history().past:
+        _go(*history().undone(_standing()))
+
+
+def redo() -> None:
+    """Do the change again that was last taken back."""
+    if history().future:
+        _go(*history().redone(_standing()))
+
+
+def _standing() -> Standing:
+    return Standing(scenario(), preset())
+
+
+def _set(new: Scenario, compared_with: str) -> None:
+    after = Standing(new, compared_with)
+    st.session_state[HISTORY] = history().changed(_standing(), after)
+    _stand(after)
+
+
+def _go(changed: History, there: Standing) -> None:
+    st.session_state[HISTORY] = changed
+    _stand(there)
+    _renew_widgets()
+
+
+def _stand(there: Standing) -> None:
+    st.session_state[SCENARIO], st.session_state[PRESET] = there.scenario, there.preset
 
 
 def widget_key(name: str) -> str:

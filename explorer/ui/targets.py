@@ -11,13 +11,17 @@ import streamlit as st
 
 from explorer.config.scenario import Scenario, parse_scenario
 from explorer.config.units import human, significant
+from explorer.search.objectives import THROUGHPUT
 from explorer.serving.levers import Lever, factor
 from explorer.serving.targets import PHASES, Phase, Solution, needed_terms, rate_of, solve
 from explorer.ui.folded import folded
+from explorer.ui.sensitivity import with_best_plan
 from explorer.ui.text import plain
 
 ASCEND = "ascend910a"
+SERVICE = "service"
 PHASE, TARGET = "target:phase", "target:rate"
+PHASE_NAMES = {"prefill": "Prefill", "decode": "Decode", SERVICE: "All pools"}
 REPORT_TARGET = 2000.0
 """Prefill rate that the report aims at (section 5.5)."""
 MORE_THAN_NOW = 1.5
@@ -29,8 +33,16 @@ def section(scenario: Scenario, measured: Sequence[tuple[int, dict[str, float]]]
     """Draw the section; ``measured`` are tables of a pass's rows and seconds by phase."""
     st.subheader("What would it take?", anchor=False)
     left, right = st.columns(2)
+    ascend = scenario.chip_document().family == ASCEND
     phase: Phase = left.segmented_control(
-        "Rate of", PHASES, default=PHASES[0], key=PHASE, required=True, format_func=str.capitalize
+        "Rate of",
+        PHASES,
+        default="prefill" if ascend else "service",
+        key=PHASE,
+        required=True,
+        format_func=PHASE_NAMES.__getitem__,
+        persist_state="session",
+        help="One prefill or decode pipeline, or the throughput of all pools.",
     )
     present = float(rate_of(scenario, phase))
     if math.isnan(present):
@@ -43,20 +55,24 @@ def section(scenario: Scenario, measured: Sequence[tuple[int, dict[str, float]]]
         value=first_target(scenario, phase, present),
         key=f"{TARGET}:{phase}:{scenario.chip_document().id}",
         format="%.6g",
-        help="Rate of one pipeline at the scenario's prompt length; now "
-        f"{significant(present)} tokens/s.",
+        help="Output tokens of all pools"
+        if phase == SERVICE
+        else "Rate of one pipeline"
+        f" at the scenario's prompt length; now {significant(present)} tokens/s.",
     )
     solution = solved(scenario, phase, float(target))
     plan = scenario.plan
     stages = int(plan.pp_prefill if phase == "prefill" else plan.pp_decode)
     st.markdown(lead_sentence(solution, stages))
+    if phase == SERVICE and not solution.reached:
+        st.markdown(best_plan_sentence(scenario, float(target)))
     if solution.levers:
         st.table(_table(solution), hide_index=True)
         if any(lever.limit for lever in solution.levers):
             st.caption("In brackets: what on this machine keeps a number from going further.")
         _more(solution)
         _pairs(solution)
-        if phase == "prefill" and scenario.chip_document().family == ASCEND:
+        if phase == "prefill" and ascend:
             show_findings(solution)
     if phase == "prefill":
         for rows, table in measured:
@@ -88,6 +104,8 @@ def lead_sentence(solution: Solution, stages: int = 1) -> str:
     rate, target = significant(solution.rate), significant(solution.target)
     if solution.reached:
         return f"**{target} tokens/s** is reached already: this scenario delivers {rate}."
+    if solution.phase == SERVICE:
+        return _alone(f"**{target} tokens/s** from all pools; now they give {rate}.", solution)
     unit, what = ("rows", "pass") if solution.phase == "prefill" else ("requests", "step")
     goal = human(solution.wall_seconds, "s")
     now = human(solution.rows / solution.rate, "s")
@@ -100,6 +118,23 @@ def lead_sentence(solution: Solution, stages: int = 1) -> str:
             f"({rate} tokens/s)."
         )
     )
+    return _alone(wall, solution)
+
+
+def best_plan_sentence(scenario: Scenario, target: float) -> str:
+    """Return whether the best plan reaches a throughput on the machine as it is."""
+    best = with_best_plan(scenario, THROUGHPUT, None).now
+    reached = f"reaches {significant(best)} tokens/s on the machine as it is"
+    if best >= target:
+        return f"**A better plan is enough**: the best one {reached}. The search finds it."
+    return (
+        f"No plan is enough: the best one {reached}. Put it on the sliders first, and what is "
+        "needed beyond it is told here."
+    )
+
+
+def _alone(wall: str, solution: Solution) -> str:
+    """Return what goes before, and which number does it alone with the least change."""
     if not solution.alone:
         nearest = solution.not_alone[:1]
         tail = "".join(
