@@ -21,12 +21,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from explorer.ui.presence import GRACE_SECONDS
 from tests.browser import App, running_app
 from tests.sessions import Session, placed
 
 MIB = 2**20
-WARM_SECONDS = 20.0
+WARM_SECONDS = 60.0
 SESSION_TTL_SECONDS = 5
+SETTLING_SECONDS = 5.0
 SAMPLE_SECONDS = 0.5
 PRESETS = (
     "mt3000-llama2-7b", "mt3000-llama2-13b", "mt3000-llama2-70b", "ascend910a-qwen3.8-27b",
@@ -110,8 +112,11 @@ async def peak_while(app: App, work: asyncio.Task[Outcome]) -> tuple[Outcome, fl
 
 
 async def everybody_gone(url: str) -> None:
-    """Wait until Streamlit has dropped the sessions that left: it does so when another leaves."""
-    await asyncio.sleep(SESSION_TTL_SECONDS + 1)
+    """Wait until searches have noticed, and Streamlit has dropped the sessions that left.
+
+    It does so when another one leaves.
+    """
+    await asyncio.sleep(max(SESSION_TTL_SECONDS, GRACE_SECONDS) + SETTLING_SECONDS)
     for _ in range(2):
         async with Session(url):
             pass
