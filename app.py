@@ -12,6 +12,7 @@ from explorer.ui import (
     inside,
     own,
     pipeline,
+    printed,
     search,
     sensitivity,
     share,
@@ -27,6 +28,7 @@ def main() -> None:
     """Draw the page that the address names, with the sidebar that all pages share."""
     st.set_page_config(page_title="Inference explorer", layout="wide", page_icon="◧")
     state.start()
+    printed.print_style()
     sections = {
         "": [st.Page(explore.page, title="Overview", url_path="explore", default=True)],
         "Choose": [

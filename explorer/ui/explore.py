@@ -165,7 +165,12 @@ def _slices(scenario: Scenario) -> None:
         f"**{human(float(best.slices), 'slices')}** is best "
         f"({significant(best.rows_per_second)} tokens/s of prefill); {verdict}."
     )
-    st.plotly_chart(slices_figure(sweep), key="slices", width="stretch")
+    st.plotly_chart(
+        slices_figure(sweep),
+        key="slices",
+        width="stretch",
+        alt="Prefill rate against the slice count, with measured points",
+    )
     stage = slowest_stage_words(evaluate(scenario))
     of = f" Times are those of the slowest, {stage}." if stage else ""
     st.caption(
@@ -176,7 +181,12 @@ def _slices(scenario: Scenario) -> None:
 
 def _memory(evaluation: Evaluation, tile: Tile | None) -> None:
     st.subheader("Does it fit?", anchor=False)
-    st.plotly_chart(memory_figure(memory_bars(evaluation, tile)), key="memory", width="stretch")
+    st.plotly_chart(
+        memory_figure(memory_bars(evaluation, tile)),
+        key="memory",
+        width="stretch",
+        alt="Weights, KV cache, overhead and free bytes of each memory, beside its limit",
+    )
     if tile is not None:
         st.caption(
             f"Tile: the best single-level FP32 tile (Eqs 4-5) is {tile.m} x {tile.k} x {tile.n}, "
@@ -191,7 +201,12 @@ def _pipeline(evaluation: Evaluation, feasible: bool) -> None:
         return
     timeline = pipeline_timeline(evaluation)
     phases = SHARED_PHASES if evaluation.inputs.shared else ()
-    st.plotly_chart(pipeline_figure(timeline, phases), key="pipeline", width="stretch")
+    st.plotly_chart(
+        pipeline_figure(timeline, phases),
+        key="pipeline",
+        width="stretch",
+        alt="Micro-batches going through the stages of prefill and decode in time",
+    )
     hidden = (
         f" {timeline.hidden_rows} more rows alike are left out." if timeline.hidden_rows else ""
     )
@@ -206,7 +221,12 @@ def _breakdown(evaluation: Evaluation, feasible: bool) -> None:
     if not feasible:
         st.info("A plan that does not fit has no times.")
         return
-    st.plotly_chart(breakdown_figure(breakdown_data(evaluation)), key="breakdown", width="stretch")
+    st.plotly_chart(
+        breakdown_figure(breakdown_data(evaluation)),
+        key="breakdown",
+        width="stretch",
+        alt="Time of each operator in prefill and in decode, by what bounds it",
+    )
 
 
 def _roofline(evaluation: Evaluation, tile: Tile | None) -> None:
@@ -216,7 +236,10 @@ def _roofline(evaluation: Evaluation, tile: Tile | None) -> None:
         "Circles: prefill; diamonds: decode; colours as above."
     )
     st.plotly_chart(
-        roofline_figure(roofline_data(evaluation, tile)), key="roofline", width="stretch"
+        roofline_figure(roofline_data(evaluation, tile)),
+        key="roofline",
+        width="stretch",
+        alt="Roofline: MACs a second against MACs a byte, with the operators as points",
     )
 
 

@@ -83,7 +83,12 @@ def view(machine: Mt3000) -> None:
         rows = shipped_measurements() if fp16 else ()
         measured = matching_attention(rows, instances, head_dim)
         data = attention_data(scalar(instances), scalar(head_dim), tiles, cluster, memory, measured)
-        st.plotly_chart(attention_figure(data, float(seq)), key="attention", width="stretch")
+        st.plotly_chart(
+            attention_figure(data, float(seq)),
+            key="attention",
+            width="stretch",
+            alt="Attention time against sequence length for each method, with measured points",
+        )
         note = "Table IX names no precision; FP16 is assumed" if fp16 else "Table IX is for FP16"
         st.caption(
             f"{instances:,} heads × requests of {head_dim} elements, full attention. {note}. "

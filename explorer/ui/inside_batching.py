@@ -39,8 +39,15 @@ def view(machine: Mt3000) -> None:
     data = batching_data(machine.inputs.scenario)
     reason = plain(why_not(evaluate(machine.inputs.scenario)))
     st.markdown(_sentence(data, int(machine.inputs.micro_batch_decode), reason))
-    st.plotly_chart(throughput_figure(data), key="batching", width="stretch")
-    st.plotly_chart(latency_figure(data), key="latency", width="stretch")
+    st.plotly_chart(
+        throughput_figure(data),
+        key="batching",
+        width="stretch",
+        alt="Throughput against the micro-batch",
+    )
+    st.plotly_chart(
+        latency_figure(data), key="latency", width="stretch", alt="Latency against the micro-batch"
+    )
     st.caption(
         "One pool of the present plan: T_latency is prefill and decode of one batch after each "
         "other. Linear operators share their weights across a batch, attention reads each "

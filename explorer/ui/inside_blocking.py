@@ -71,6 +71,7 @@ def view(machine: Mt3000) -> None:
         st.plotly_chart(
             staircase_figure(staircase_data(product, tiles, cluster, measured)),
             key="staircase",
+            alt="Time of the product against its rows: a staircase of rounds, with measured points",
             width="stretch",
         )
         st.caption(

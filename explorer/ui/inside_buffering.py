@@ -42,7 +42,12 @@ def view(machine: Mt3000) -> None:
     with answer:
         st.markdown(_sentence(times, int(iterations), buffering, machine))
         gantt = gantt_data(timeline)
-        st.plotly_chart(gantt_figure(gantt), key="gantt", width="stretch")
+        st.plotly_chart(
+            gantt_figure(gantt),
+            key="gantt",
+            width="stretch",
+            alt="Transfers and arithmetic of each buffer in time",
+        )
         more = f" {gantt.hidden:,} later bars are left out." if gantt.hidden else ""
         st.caption(
             f"{STEADY_BLOCKS} blocks of Y2, {float(cluster.dsps * tile.m2):,.0f} × "

@@ -29,7 +29,12 @@ def view(machine: Mt3000) -> None:
     tiles = (usable_tile(machine, both[0]), usable_tile(machine, both[1]))
     found = pairs(measured_pairs(shipped_measurements()), both, tiles)
     st.markdown(_sentence(found))
-    st.plotly_chart(halves_figure(found), key="halves", width="stretch")
+    st.plotly_chart(
+        halves_figure(found),
+        key="halves",
+        width="stretch",
+        alt="Time in FP32 and FP16, part by part",
+    )
     st.caption(
         "The 36 products of Table VIII, each precision at its own tile. Measured points are the "
         "published machine's; the lines follow the sliders. The bandwidth share of mixed streams "

@@ -54,7 +54,12 @@ def view(machine: Mt3000) -> None:
     with answer:
         st.markdown(f"{_sentence(case, rule, best)} {_why_not_figure_4(chosen, case, rule)}")
         bars = fusion_data(case.graph, rule, case.threshold)
-        st.plotly_chart(fusion_figure(bars, case.threshold), key="fusion", width="stretch")
+        st.plotly_chart(
+            fusion_figure(bars, case.threshold),
+            key="fusion",
+            width="stretch",
+            alt="Work a byte of each region, separate and fused, beside the threshold",
+        )
         st.caption(
             f"High density starts at {significant(case.threshold)} MAC/B, midway between the "
             f"densest elementwise operator ({significant(case.densest_low)}) and the sparsest "

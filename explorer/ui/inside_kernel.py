@@ -65,6 +65,7 @@ def view(machine: Mt3000) -> None:
         st.plotly_chart(
             utilisation_figure(utilisation_data(plans), float(depth)),
             key="utilisation",
+            alt="Share of cycles with arithmetic for each micro-kernel",
             width="stretch",
         )
     _grid(plans[chosen], KERNELS[chosen].precision)

@@ -73,9 +73,19 @@ def view(machine: Mt3000) -> None:
     with answer:
         st.markdown(f"{_shares(what, modes, reasons)} {_spread(machine, balance)}")
         shares = launch_data(scenario, decode, AXES[str(against)])
-        st.plotly_chart(launch_figure(shares), key="launches", width="stretch")
+        st.plotly_chart(
+            launch_figure(shares),
+            key="launches",
+            width="stretch",
+            alt="Share of the pass that launches take for each way to launch",
+        )
         st.caption("Only sizes at which the plan fits have a point.")
-        st.plotly_chart(balance_figure(balance), key="balance", width="stretch")
+        st.plotly_chart(
+            balance_figure(balance),
+            key="balance",
+            width="stretch",
+            alt="Launch and execution time beside each other",
+        )
     if modes:
         _table(modes, machine)
 

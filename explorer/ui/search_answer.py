@@ -58,7 +58,12 @@ def answer(job: SearchJob, status: JobStatus, asked: Scenario) -> None:
     st.markdown("**How it was found**")
     trace = search_trace(status.history, _floor(status))
     figure = search_figure(trace, objective.label, objective.unit, _floor_name(status))
-    st.plotly_chart(figure, key="trace", width="stretch")
+    st.plotly_chart(
+        figure,
+        key="trace",
+        width="stretch",
+        alt="Best value so far after each trial, beside what is proved",
+    )
     for sentence in _how_it_went(status, objective):
         st.caption(sentence)
 

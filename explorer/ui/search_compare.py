@@ -61,8 +61,18 @@ def _draw(found: Comparison) -> None:
     objective = found.settings.objective
     lines = comparison_lines(found)
     title = f"best so far [{objective.unit}]"
-    st.plotly_chart(comparison_figure(lines, "trial", title), key="compare:trial", width="stretch")
-    st.plotly_chart(comparison_figure(lines, "seconds", title), key="compare:time", width="stretch")
+    st.plotly_chart(
+        comparison_figure(lines, "trial", title),
+        key="compare:trial",
+        width="stretch",
+        alt="Best value so far of each sampler against trials",
+    )
+    st.plotly_chart(
+        comparison_figure(lines, "seconds", title),
+        key="compare:time",
+        width="stretch",
+        alt="Best value so far of each sampler against seconds",
+    )
     st.table(_table(found), hide_index=True)
     for reason in found.left_out:
         st.caption(f"Left out: {plain(reason)}.")

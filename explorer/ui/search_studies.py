@@ -164,7 +164,12 @@ def _picture() -> None:
         objective = result.objective
         trace = search_trace(thinned(list(result.history)), None)
         figure = search_figure(trace, objective.label, objective.unit)
-        st.plotly_chart(figure, key="study_trace", width="stretch")
+        st.plotly_chart(
+            figure,
+            key="study_trace",
+            width="stretch",
+            alt="Best value so far after each trial of the stored search",
+        )
     st.caption(_who(search, result))
     if not result.stopped and not was_complete:
         st.rerun()
