@@ -6,6 +6,7 @@ import streamlit as st
 
 from explorer.ui import (
     attribution,
+    charts,
     compare,
     explore,
     fidelity,
@@ -29,6 +30,7 @@ def main() -> None:
     st.set_page_config(page_title="Inference explorer", layout="wide", page_icon="◧")
     state.start()
     printed.print_style()
+    charts.start()
     sections = {
         "": [st.Page(explore.page, title="Overview", url_path="explore", default=True)],
         "Choose": [
@@ -54,6 +56,7 @@ def main() -> None:
     sidebar()
     state.show_notices()
     chosen.run()
+    charts.downloads()
     story.next_questions(chosen.url_path, state.scenario().chip_document().family)
     state.keep_in_address_bar(chosen.url_path)
 

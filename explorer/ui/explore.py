@@ -23,6 +23,7 @@ from explorer.serving.report import broken_constraints, evaluation_document, vio
 from explorer.serving.stages import slowest_stage_words
 from explorer.serving.timeline import pipeline_timeline
 from explorer.ui import ascend_numbers, sensitivity_constants, state
+from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.lever_words import lever_sentence
 from explorer.ui.text import plain
@@ -165,11 +166,10 @@ def _slices(scenario: Scenario) -> None:
         f"**{human(float(best.slices), 'slices')}** is best "
         f"({significant(best.rows_per_second)} tokens/s of prefill); {verdict}."
     )
-    st.plotly_chart(
+    chart(
         slices_figure(sweep),
-        key="slices",
-        width="stretch",
-        alt="Prefill rate against the slice count, with measured points",
+        "slices",
+        "Time of a prefill pass on host and device against the slices of each all-reduce",
     )
     stage = slowest_stage_words(evaluate(scenario))
     of = f" Times are those of the slowest, {stage}." if stage else ""
@@ -181,11 +181,10 @@ def _slices(scenario: Scenario) -> None:
 
 def _memory(evaluation: Evaluation, tile: Tile | None) -> None:
     st.subheader("Does it fit?", anchor=False)
-    st.plotly_chart(
+    chart(
         memory_figure(memory_bars(evaluation, tile)),
-        key="memory",
-        width="stretch",
-        alt="Weights, KV cache, overhead and free bytes of each memory, beside its limit",
+        "memory",
+        "What fills the memory of each kind of cluster, as a share of its capacity",
     )
     if tile is not None:
         st.caption(
@@ -201,11 +200,10 @@ def _pipeline(evaluation: Evaluation, feasible: bool) -> None:
         return
     timeline = pipeline_timeline(evaluation)
     phases = SHARED_PHASES if evaluation.inputs.shared else ()
-    st.plotly_chart(
+    chart(
         pipeline_figure(timeline, phases),
-        key="pipeline",
-        width="stretch",
-        alt="Micro-batches going through the stages of prefill and decode in time",
+        "pipeline",
+        "Batches in prefill stages, buffer and decode stages over time",
     )
     hidden = (
         f" {timeline.hidden_rows} more rows alike are left out." if timeline.hidden_rows else ""
@@ -221,11 +219,10 @@ def _breakdown(evaluation: Evaluation, feasible: bool) -> None:
     if not feasible:
         st.info("A plan that does not fit has no times.")
         return
-    st.plotly_chart(
+    chart(
         breakdown_figure(breakdown_data(evaluation)),
-        key="breakdown",
-        width="stretch",
-        alt="Time of each operator in prefill and in decode, by what bounds it",
+        "breakdown",
+        "Share of each operator in a prefill pass and a decode step, by what binds it",
     )
 
 
@@ -233,13 +230,12 @@ def _roofline(evaluation: Evaluation, tile: Tile | None) -> None:
     st.subheader("Is it the memory or the arithmetic?", anchor=False)
     st.caption(
         "Left of a roof's bend an operator waits for memory, right of it for arithmetic. "
-        "Circles: prefill; diamonds: decode; colours as above."
+        "Filled: prefill; open: decode. Colour and shape: what binds an operator."
     )
-    st.plotly_chart(
+    chart(
         roofline_figure(roofline_data(evaluation, tile)),
-        key="roofline",
-        width="stretch",
-        alt="Roofline: MACs a second against MACs a byte, with the operators as points",
+        "roofline",
+        "Roofline with a mark for each operator of prefill and decode",
     )
 
 

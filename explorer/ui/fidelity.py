@@ -20,6 +20,7 @@ from explorer.plots.fidelity import (
     quantity_label,
 )
 from explorer.ui import own_rows, state
+from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.own_rows import OWN
 from explorer.ui.text import plain
@@ -171,11 +172,10 @@ def _rows(report: FidelityReport, own: Sequence[Row] | None, chip: str) -> None:
     rows = _chosen(report.rows, chosen, own)
     data = parity_data(rows)
     if data.points:
-        st.plotly_chart(
+        chart(
             parity_figure(data),
-            key="parity",
-            width="stretch",
-            alt="Predicted over measured against the measured value, with the ±10 % band",
+            "parity",
+            "Predicted over measured against the measured value, with the ±10 % band",
         )
     if data.left_over:
         st.caption(f"The {data.left_over:,} rows of least error are not drawn.")

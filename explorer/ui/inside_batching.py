@@ -20,6 +20,7 @@ from explorer.plots.batching import (
 )
 from explorer.serving.evaluate import evaluate
 from explorer.serving.report import why_not
+from explorer.ui.charts import chart
 from explorer.ui.text import plain
 
 STEPS = {
@@ -39,15 +40,10 @@ def view(machine: Mt3000) -> None:
     data = batching_data(machine.inputs.scenario)
     reason = plain(why_not(evaluate(machine.inputs.scenario)))
     st.markdown(_sentence(data, int(machine.inputs.micro_batch_decode), reason))
-    st.plotly_chart(
-        throughput_figure(data),
-        key="batching",
-        width="stretch",
-        alt="Throughput against the micro-batch",
+    chart(
+        throughput_figure(data), "batching", "Throughput of one pool against the decode micro-batch"
     )
-    st.plotly_chart(
-        latency_figure(data), key="latency", width="stretch", alt="Latency against the micro-batch"
-    )
+    chart(latency_figure(data), "latency", "Time of one batch against the decode micro-batch")
     st.caption(
         "One pool of the present plan: T_latency is prefill and decode of one batch after each "
         "other. Linear operators share their weights across a batch, attention reads each "

@@ -22,6 +22,7 @@ from explorer.search.verdict import SAME, at_most, plans, verdict
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.notes import plan_notes
 from explorer.ui import state
+from explorer.ui.charts import chart
 from explorer.ui.text import plain
 
 UNCHANGED_HIDDEN = ("slices", "max_slices", "min_rows_per_slice")
@@ -58,12 +59,7 @@ def answer(job: SearchJob, status: JobStatus, asked: Scenario) -> None:
     st.markdown("**How it was found**")
     trace = search_trace(status.history, _floor(status))
     figure = search_figure(trace, objective.label, objective.unit, _floor_name(status))
-    st.plotly_chart(
-        figure,
-        key="trace",
-        width="stretch",
-        alt="Best value so far after each trial, beside what is proved",
-    )
+    chart(figure, "trace", "How the search went: each trial, the best so far and the proved floor")
     for sentence in _how_it_went(status, objective):
         st.caption(sentence)
 
