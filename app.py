@@ -12,8 +12,8 @@ from explorer.ui import (
     fidelity,
     inside,
     own,
+    page_style,
     pipeline,
-    printed,
     search,
     sensitivity,
     share,
@@ -29,7 +29,7 @@ def main() -> None:
     """Draw the page that the address names, with the sidebar that all pages share."""
     st.set_page_config(page_title="Inference explorer", layout="wide", page_icon="◧")
     state.start()
-    printed.print_style()
+    page_style.start()
     charts.start()
     sections = {
         "": [st.Page(explore.page, title="Overview", url_path="explore", default=True)],
