@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from explorer.config.errors import InputError, Problem, refuse, shown
 from explorer.config.migrations import migrated
@@ -147,7 +146,7 @@ def validated(value: object, document: type[AnyDocument], prefix: str = "") -> A
         raise InputError(problems.values()) from None
 
 
-def _problem(item: ErrorDetails, prefix: str) -> Problem:
+def _problem(item: Mapping[str, Any], prefix: str) -> Problem:
     place = [shown(str(part)) for part in item["loc"] if part not in NUMBER_TYPES]
     return Problem(
         ".".join([prefix, *place] if prefix else place),
