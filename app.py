@@ -12,6 +12,7 @@ from explorer.ui import (
     fidelity,
     inside,
     own,
+    page_style,
     pipeline,
     search,
     sensitivity,
@@ -28,6 +29,7 @@ def main() -> None:
     """Draw the page that the address names, with the sidebar that all pages share."""
     st.set_page_config(page_title="Inference explorer", layout="wide", page_icon="◧")
     state.start()
+    page_style.start()
     charts.start()
     sections = {
         "": [st.Page(explore.page, title="Overview", url_path="explore", default=True)],

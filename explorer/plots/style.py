@@ -81,7 +81,7 @@ WORDS = {
 PREFILL, DECODE, BUFFER, PAUSED = COMPARED[:4]
 """Looks of what is no resource on the charts of pools."""
 ASSUMED_KINDS = frozenset({"assumed", "fitted"})
-ASSUMED_NAME = "hatched: rests on assumed or fitted numbers"
+ASSUMED_NAME = "hatched: assumed or fitted"
 ASSUMED_SHAPE, PLAN_SHAPE, PAUSED_SHAPE, IDLE_SHAPE = "/", "-", "x", "."
 HATCH_OPACITY = 0.35
 PRESENT_MARK = {

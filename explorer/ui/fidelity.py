@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from explorer.config.presets import load_chip
-from explorer.config.units import human, significant
+from explorer.config.units import human, percent, significant
 from explorer.fidelity.fit import FitResult
 from explorer.fidelity.measurements import COLUMNS, SEARCHED, parse_measurements
 from explorer.fidelity.report import FidelityReport, Row, Summary, fidelity_report
@@ -146,7 +146,7 @@ def _counted(item: Summary) -> str:
 
 
 def _percent(fraction: float | None) -> str:
-    return "–" if fraction is None else f"{100 * fraction:.1f} %"
+    return "–" if fraction is None else percent(fraction)
 
 
 def _rows(report: FidelityReport, own: Sequence[Row] | None, chip: str) -> None:
