@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import plotly.graph_objects as go
-
 from explorer.costs.terms import Bound
+from explorer.plots.drawing import Drawing
 
 # Okabe and Ito's palette, which keeps apart for the common kinds of colour blindness.
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
@@ -65,15 +64,14 @@ def words(name: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def base_figure(height: int, view: str) -> go.Figure:
+def base_figure(height: int, view: str) -> Drawing:
     """Return an empty figure with the margins, legend place and zoom memory of the project.
 
     Args:
         height: pixels.
         view: name under which the browser keeps zoom and hidden traces between updates.
     """
-    # One construction: updating a figure afterwards takes several times as long.
-    return go.Figure(
+    return Drawing(
         layout={
             "height": height,
             "margin": {"l": 8, "r": 16, "t": 8, "b": 8},
