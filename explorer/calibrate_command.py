@@ -24,7 +24,7 @@ from explorer.fidelity.calibration import CalibratedRow, Calibration, calibrate
 from explorer.fidelity.effects import Pair
 from explorer.fidelity.intervals import CONFIDENCE
 from explorer.fidelity.measurements import Measurement, read_measurements
-from explorer.fidelity_command import percent
+from explorer.fidelity_command import error_text
 from explorer.outfile import json_text, write_text
 
 CALIBRATION_SCHEMA = "explorer.calibration/1"
@@ -247,9 +247,9 @@ def _row_lines(calibration: Calibration) -> list[str]:
         table.append(
             (
                 row.measurement.id,
-                percent(row.error(row.before), signed=True),
-                percent(row.error(row.after), signed=True),
-                percent(row.error(row.left_out), signed=True),
+                error_text(row.error(row.before), signed=True),
+                error_text(row.error(row.after), signed=True),
+                error_text(row.error(row.left_out), signed=True),
                 ", ".join(f"#{numbers[name]} {effect:+.2f}" for name, effect in effects) or "-",
             )
         )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from explorer.config.errors import InputError, refuse
+from explorer.config.errors import InputError
 from explorer.config.files import scenario_from
+from explorer.config.jsonio import whole_file
 from explorer.config.links import DEFAULT_PRESET, open_link
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
@@ -63,11 +63,8 @@ def _scenario(source: str) -> Scenario:
 
 
 def _write(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a usable path"
-        raise refuse("--csv", path, f"cannot be written: {reason}") from None
+    with whole_file(path, "--csv") as file:
+        file.write(text)
 
 
 def comparison_text(comparison: Comparison) -> str:

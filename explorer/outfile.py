@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-from explorer.config.errors import refuse
+from explorer.config.jsonio import whole_file
 
 
 def write_text(path: str, text: str) -> None:
     """Write the file of ``--out`` anew; raises InputError when that fails."""
-    try:
-        Path(path).write_text(text, encoding="utf-8", newline="")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a usable path"
-        raise refuse("--out", path, f"cannot be written: {reason}") from None
+    with whole_file(path, "--out", newline="") as file:
+        file.write(text)
 
 
 def json_text(document: dict[str, Any]) -> str:

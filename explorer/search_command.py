@@ -13,6 +13,7 @@ from typing import Any
 from explorer import pareto_command, storage_options
 from explorer.config.budget import BUDGET
 from explorer.config.errors import InputError, refuse
+from explorer.config.jsonio import whole_file
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
 from explorer.search.bound import BoundReport
@@ -231,10 +232,8 @@ def _writable(path: str) -> Path:
 
 def _write(path: Path, document: dict[str, Any]) -> None:
     text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
-    try:
-        path.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise _cannot_write(str(path), error) from None
+    with whole_file(str(path), "--out") as file:
+        file.write(text + "\n")
 
 
 def _cannot_write(path: str, error: Exception) -> InputError:

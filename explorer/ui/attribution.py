@@ -30,6 +30,7 @@ from explorer.ui.attribution_words import (
     synced_owner_sentence,
     synced_sentence,
 )
+from explorer.ui.charts import chart
 from explorer.ui.text import plain
 
 SYNCED, OVERLAPPED = "Device-synced", "As it runs"
@@ -119,11 +120,10 @@ def _shares(scenario: Scenario) -> None:
         return
     measured = measured_phases(scenario) if view == SYNCED else ()
     st.markdown(crossing_sentence(profile))
-    st.plotly_chart(
+    chart(
         attribution_figure(profile, measured, rows_of_a_pass(scenario)),
-        key="attribution",
-        width="stretch",
-        alt="Share of each phase against the rows of a prefill pass",
+        "attribution",
+        "Share of each phase against the rows of a prefill pass",
     )
     st.caption(_shares_caption(scenario, view == SYNCED, bool(measured)))
     st.markdown(synced_sentence(scenario))
@@ -159,11 +159,10 @@ def _replay(scenario: Scenario, evaluation: Evaluation) -> None:
     window = replay_window(scenario, int(first) - 1, min(WINDOW_LAYERS, layers))
     if window is None or not window.events:
         return
-    st.plotly_chart(
+    chart(
         replay_figure(window),
-        key="replay",
-        width="stretch",
-        alt="Replay of some layers: host issue, device, fixed part and bytes of all-reduces",
+        "replay",
+        "Replay of some layers: host issue, device, fixed part and bytes of all-reduces",
     )
     stage = slowest_stage_words(evaluation)
     of = f"the slowest stage ({stage})" if stage else "the pass"

@@ -31,6 +31,7 @@ from explorer.serving.comparison import (
     comparison_csv,
 )
 from explorer.ui import state
+from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.text import plain
 
@@ -255,29 +256,26 @@ def _charts(candidates: Sequence[Candidate]) -> None:
     bars = time_bars(candidates)
     st.subheader("Where does the time of a batch go?", anchor=False)
     if bars:
-        st.plotly_chart(
+        chart(
             time_figure(bars),
-            key="compare_times",
-            width="stretch",
-            alt="Time of one batch in prefill and decode of each scenario, by what binds it",
+            "compare_times",
+            "Time of one batch in prefill and decode of each scenario, by what binds it",
         )
     else:
         st.info("None of these plans fits, so there are no times.")
     st.subheader("What fills the memory?", anchor=False)
-    st.plotly_chart(
+    chart(
         budget_figure(budget_bars(candidates)),
-        key="compare_memory",
-        width="stretch",
-        alt="Weights, KV cache and overhead of each scenario as a share of capacity",
+        "compare_memory",
+        "Weights, KV cache and overhead of each scenario as a share of capacity",
     )
     named = rooflines(candidates)
     if named:
         st.subheader("Is it the memory or the arithmetic?", anchor=False)
-        st.plotly_chart(
+        chart(
             rooflines_figure(named),
-            key="compare_roofline",
-            width="stretch",
-            alt="Rooflines of all scenarios with a mark for each operator",
+            "compare_roofline",
+            "Rooflines of all scenarios with a mark for each operator",
         )
         st.caption("Filled marks: prefill; open ones: decode. Left of a bend, memory limits.")
 

@@ -27,6 +27,7 @@ from explorer.costs.attention import (
 from explorer.costs.gemm import GemmCluster, tightest
 from explorer.fidelity.measurements import shipped_measurements
 from explorer.plots.attention import LINES, attention_data, attention_figure, matching_attention
+from explorer.ui.charts import chart
 from explorer.ui.inside_controls import NUMBER_WIDTH, control_row, linked_number
 
 LONGEST_SEQ = 1_048_576
@@ -83,7 +84,11 @@ def view(machine: Mt3000) -> None:
         rows = shipped_measurements() if fp16 else ()
         measured = matching_attention(rows, instances, head_dim)
         data = attention_data(scalar(instances), scalar(head_dim), tiles, cluster, memory, measured)
-        st.plotly_chart(attention_figure(data, float(seq)), key="attention", width="stretch")
+        chart(
+            attention_figure(data, float(seq)),
+            "attention",
+            "Time of attention against sequence length, by method",
+        )
         note = "Table IX names no precision; FP16 is assumed" if fp16 else "Table IX is for FP16"
         st.caption(
             f"{instances:,} heads × requests of {head_dim} elements, full attention. {note}. "

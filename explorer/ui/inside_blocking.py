@@ -34,6 +34,7 @@ from explorer.costs.tile_search import (
 )
 from explorer.fidelity.measurements import shipped_measurements
 from explorer.plots.blocking import matching_products, staircase_data, staircase_figure
+from explorer.ui.charts import chart
 from explorer.ui.inside_controls import control_row, precision_control
 from explorer.ui.text import plain
 
@@ -68,10 +69,10 @@ def view(machine: Mt3000) -> None:
         measured = matching_products(shipped_measurements(), precision, product)
         tiles = {"paper's tile": paper} if own.rank is not None else {}
         tiles |= {f"fastest tile for M = {product.m:,}": best.tile}
-        st.plotly_chart(
+        chart(
             staircase_figure(staircase_data(product, tiles, cluster, measured)),
-            key="staircase",
-            width="stretch",
+            "staircase",
+            "Time of the product against its rows, by tile",
         )
         st.caption(
             f"{human(float(cluster.dsps), 'DSPs')} take row blocks in rounds: a round that is "

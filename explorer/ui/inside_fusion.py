@@ -22,6 +22,7 @@ from explorer.costs.fusion import (
 from explorer.costs.graph import Work
 from explorer.costs.layer import Layout
 from explorer.plots.fusion import fusion_data, fusion_figure, operator_name
+from explorer.ui.charts import chart
 from explorer.ui.inside_controls import control_row, precision_control
 
 LAYOUTS = {
@@ -54,7 +55,11 @@ def view(machine: Mt3000) -> None:
     with answer:
         st.markdown(f"{_sentence(case, rule, best)} {_why_not_figure_4(chosen, case, rule)}")
         bars = fusion_data(case.graph, rule, case.threshold)
-        st.plotly_chart(fusion_figure(bars, case.threshold), key="fusion", width="stretch")
+        chart(
+            fusion_figure(bars, case.threshold),
+            "fusion",
+            "Density of each operator of a layer, by the region it is fused into",
+        )
         st.caption(
             f"High density starts at {significant(case.threshold)} MAC/B, midway between the "
             f"densest elementwise operator ({significant(case.densest_low)}) and the sparsest "

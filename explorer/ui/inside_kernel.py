@@ -23,6 +23,7 @@ from explorer.costs.kernel import (
 )
 from explorer.costs.memory import STORAGE_BYTES
 from explorer.plots.microkernel import utilisation_data, utilisation_figure
+from explorer.ui.charts import chart
 
 KERNEL = "mt3000"
 OPERAND = re.compile(r"^\S+ (?P<what>.*)$")
@@ -62,10 +63,10 @@ def view(machine: Mt3000) -> None:
     chosen = str(st.selectbox("Kernel", list(KERNELS), key="inside:kernel"))
     with answer:
         st.markdown(_sentence(chosen, plans, machine))
-        st.plotly_chart(
+        chart(
             utilisation_figure(utilisation_data(plans), float(depth)),
-            key="utilisation",
-            width="stretch",
+            "utilisation",
+            "Multiply-add slots that each micro-kernel uses against the depth of a call",
         )
     _grid(plans[chosen], KERNELS[chosen].precision)
     _comparison(plans, machine)

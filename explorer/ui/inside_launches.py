@@ -24,6 +24,7 @@ from explorer.plots.launches import (
 )
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.report import why_not
+from explorer.ui.charts import chart
 from explorer.ui.inside_controls import control_row
 from explorer.ui.text import plain
 
@@ -73,9 +74,15 @@ def view(machine: Mt3000) -> None:
     with answer:
         st.markdown(f"{_shares(what, modes, reasons)} {_spread(machine, balance)}")
         shares = launch_data(scenario, decode, AXES[str(against)])
-        st.plotly_chart(launch_figure(shares), key="launches", width="stretch")
+        chart(
+            launch_figure(shares), "launches", "Share of a pass that launches take, by launch mode"
+        )
         st.caption("Only sizes at which the plan fits have a point.")
-        st.plotly_chart(balance_figure(balance), key="balance", width="stretch")
+        chart(
+            balance_figure(balance),
+            "balance",
+            "DSP time that works in attention against requests, by what goes round",
+        )
     if modes:
         _table(modes, machine)
 

@@ -29,6 +29,7 @@ from explorer.outfile import json_text
 from explorer.plots.calibration import before_after, before_after_figure
 from explorer.plots.fidelity import UNIT_OF
 from explorer.ui import own_profile, own_rows, state
+from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.text import plain
 
@@ -152,11 +153,10 @@ def _outcome(calibration: Calibration) -> None:
     for warning in warnings(calibration):
         st.text(f"⚠ {warning[0].upper()}{warning[1:]}.")
     data = before_after(calibration)
-    st.plotly_chart(
+    chart(
         before_after_figure(data),
-        key="own_parity",
-        width="stretch",
-        alt="Predicted over measured before and after the calibration, with the ±10 % band",
+        "own_parity",
+        "Predicted over measured before and after the calibration, with the ±10 % band",
     )
     if data.after.left_over:
         st.caption(f"The {data.after.left_over:,} rows of least error are not drawn.")

@@ -31,6 +31,7 @@ from explorer.ui import (
     sensitivity_map,
     state,
 )
+from explorer.ui.charts import chart
 from explorer.ui.lever_words import moved_words
 from explorer.ui.text import plain
 
@@ -135,11 +136,10 @@ def _sliders(scenario: Scenario, objective: Objective) -> None:
     if not rows:
         st.info("No slider changes this answer.")
         return
-    st.plotly_chart(
+    chart(
         tornado_figure(rows),
-        key="tornado",
-        width="stretch",
-        alt="Change of the answer when each slider is halved or doubled",
+        "tornado",
+        "Change of the answer when each slider is halved or doubled",
     )
     more = len((followed or as_is).moving) - MOST_ROWS
     st.caption(

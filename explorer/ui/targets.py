@@ -159,7 +159,7 @@ def measured_sentence(rows: int, table: dict[str, float], target: float) -> str:
     goal = rows / target
     lead = (
         f"By the measured device-synced table at {human(float(rows), 'rows')} "
-        f"({significant(wall, 4)} s, a pass that drains the device at every scope)"
+        f"({significant(wall)} s, a pass that drains the device at every scope)"
     )
     if wall <= goal:
         return f"{lead}, {significant(target)} tokens/s is reached already."
@@ -170,7 +170,7 @@ def measured_sentence(rows: int, table: dict[str, float], target: float) -> str:
     value = needed[name]
     return (
         f"{lead}, {plain(name.replace('_', ' '))} would have to fall from "
-        f"{significant(phases[name], 4)} s to **{significant(value or 0.0)} s**, "
+        f"{significant(phases[name])} s to **{significant(value or 0.0)} s**, "
         f"**{significant(phases[name] / (value or 1.0))} times**, all else fixed."
     )
 
