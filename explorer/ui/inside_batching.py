@@ -150,7 +150,7 @@ def _row_of(rows: tuple[Measurement, ...], model: str, stage: str) -> Measuremen
     return mine.get(stage)
 
 
-@st.cache_data(show_spinner="Searching the best plans of the ladder's steps")
+@st.cache_data(max_entries=64, show_spinner="Searching the best plans of the ladder's steps")
 def _predicted(row_id: str) -> tuple[float | None, str]:
     """Return the model's figure of a shipped measurement, or why there is none."""
     row = next(row for row in _ladder_rows() if row.id == row_id)
