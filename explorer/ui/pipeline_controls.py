@@ -114,8 +114,8 @@ def _more() -> None:
     scenario = state.scenario()
     columns = st.columns(2)
     with columns[0]:
-        knob_slider("limits.ttft_seconds")
-        knob_slider("limits.tpot_seconds")
+        knob_slider("limits.ttft_seconds", "simulation")
+        knob_slider("limits.tpot_seconds", "simulation")
         knob_slider("simulation.attained_fraction")
     with columns[1]:
         if current_trace() is None:
