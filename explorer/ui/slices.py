@@ -11,7 +11,7 @@ from explorer.chips.ascend910a import Ascend910a
 from explorer.chips.ascend910a_formulas import unfolded_prefill
 from explorer.config.errors import InputError
 from explorer.config.scenario import Scenario
-from explorer.config.units import significant
+from explorer.config.units import percent, significant
 from explorer.fidelity.comparable import comparable_passes, why_not_comparable
 from explorer.fidelity.measurements import Measurement
 from explorer.plots.slices_map import (
@@ -122,7 +122,7 @@ def _sweep(scenario: Scenario) -> tuple[Measurement, ...]:
 
 def _points_caption(scenario: Scenario, measured: Sequence[MeasuredPass]) -> str:
     """Return what lines and marks are, and what the points were measured with."""
-    lines = "Lines: predicted, for one prompt a pass. Diamond: this scenario."
+    lines = "Lines: predicted, for one prompt a pass. Star: this scenario."
     if not measured:
         return f"{lines} {plain(why_not_comparable(scenario))}".rstrip()
     quantities = scenario.chip_document().quantities
@@ -154,8 +154,8 @@ def _table(scenario: Scenario, measured: Sequence[MeasuredPass]) -> None:
                 "best": str(study.best[i]),
                 **({"best measured": measured_best} if measured else {}),
                 "rule": str(study.rule[i]),
-                "rule loses": f"{100 * rule[i]:.1f} %",
-                f"always {CONSTANT} loses": f"{100 * constant[i]:.1f} %",
+                "rule loses": percent(float(rule[i])),
+                f"always {CONSTANT} loses": percent(float(constant[i])),
             }
         )
     st.table(pd.DataFrame(rows), hide_index=True)
