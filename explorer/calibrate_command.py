@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from explorer.config.chip import Chip
 from explorer.config.errors import refuse
-from explorer.config.jsonio import LARGEST_DOCUMENT_BYTES, parse_json_object, validated
+from explorer.config.files import chip_from
 from explorer.config.presets import load_chip, versions_of
 from explorer.config.units import human
 from explorer.fidelity.calibrated import (
@@ -93,15 +92,8 @@ def chip_document(chip: Chip) -> dict[str, Any]:
 
 def _chip(reference: str) -> Chip:
     """Return the chip of a preset (``id`` or ``id@version``) or of a file."""
-    if not ("/" in reference or reference.endswith(".json")):
-        return load_chip(reference)
-    try:
-        with Path(reference).open("rb") as file:
-            content = file.read(LARGEST_DOCUMENT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a usable path"
-        raise refuse("--chip", reference, f"cannot be read: {reason}") from None
-    return validated(parse_json_object(content, Path(reference).name), Chip)
+    found = chip_from(reference)
+    return load_chip(found) if isinstance(found, str) else found
 
 
 def calibration_document(calibration: Calibration) -> dict[str, Any]:

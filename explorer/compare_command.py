@@ -7,10 +7,10 @@ from typing import Any
 
 from explorer.config.errors import InputError
 from explorer.config.files import scenario_from
-from explorer.config.jsonio import whole_file
 from explorer.config.links import DEFAULT_PRESET, open_link
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
+from explorer.outfile import write_text
 from explorer.serving.comparison import (
     Candidate,
     Comparison,
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
         ]
     )
     if options.csv is not None:
-        _write(options.csv, comparison_csv(comparison))
+        write_text(options.csv, comparison_csv(comparison), "--csv")
     return dict(comparison_document(comparison)), comparison_text(comparison)
 
 
@@ -60,11 +60,6 @@ def _scenario(source: str) -> Scenario:
     if opened.problems:
         raise InputError(opened.problems)
     return opened.scenario
-
-
-def _write(path: str, text: str) -> None:
-    with whole_file(path, "--csv") as file:
-        file.write(text)
 
 
 def comparison_text(comparison: Comparison) -> str:

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from explorer.config.errors import InputError, refuse
-from explorer.config.jsonio import whole_file
 from explorer.config.links import apply_texts
 from explorer.config.scenario import Scenario
 from explorer.config.simulation import SIMULATION_WORDS
 from explorer.config.units import human, significant
+from explorer.outfile import whole_file
 from explorer.serving.capacity import LargestRate, LeastClusters, largest_rate, least_clusters
 from explorer.serving.constraints import Constraint
 from explorer.serving.report import violation_message

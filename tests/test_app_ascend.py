@@ -183,7 +183,7 @@ def test_the_attribution_page_opens_on_every_preset(preset: str) -> None:
     assert "What would it take?" in [item.value for item in app.subheader]
     if preset == ASCEND:
         assert "gated-delta recurrence" in text
-        assert "would have to fall from 2.201 s to **0.469 s**, **4.69 times**" in text
+        assert "would have to fall from 2.20 s to **0.469 s**, **4.69 times**" in text
         assert "Synced against running" in text
         assert "2.77 s of scopes in a 1.25 s wall (2.22 times)" in text
         assert "**More slices** gains nothing" in text

@@ -19,8 +19,8 @@ from optuna.trial import TrialState
 
 from explorer.cli import main
 from explorer.config.errors import InputError
-from explorer.config.jsonio import whole_file
 from explorer.config.links import preset_scenario
+from explorer.outfile import whole_file
 from explorer.search.job import SearchJob
 from explorer.search.space import default_space
 from explorer.search.storage import open_storage

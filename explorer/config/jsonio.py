@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -16,9 +14,6 @@ from explorer.config.migrations import migrated
 
 PRESETS = Path(__file__).resolve().parents[2] / "presets"
 LARGEST_DOCUMENT_BYTES = 4_000_000
-LONGEST_PART = 100
-"""Letters of a file's name in the name of the part that is being written."""
-
 NUMBER_TYPES = ("int", "float")
 """What pydantic adds to the path of a number that may be whole or not."""
 AnyDocument = TypeVar("AnyDocument", bound=BaseModel)
@@ -71,47 +66,6 @@ def read_bounded(reference: str) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a usable path"
         raise refuse("file", reference, f"cannot be read: {reason}") from None
-
-
-def write_json(reference: str, document: dict[str, Any], field: str) -> None:
-    """Write a document of plain JSON values to a file; raises InputError as ``whole_file``."""
-    text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
-    with whole_file(reference, field) as file:
-        file.write(text + "\n")
-
-
-@contextmanager
-def whole_file(reference: str, field: str, newline: str | None = None) -> Iterator[TextIO]:
-    """Open a file that takes the place of the one under its name once all of it is written.
-
-    A full disk, or an error in the block, leaves the former file as it was. What is no plain file
-    (a pipe, a device) is written as it comes.
-
-    Raises:
-        InputError: names ``field`` when the file cannot be written.
-    """
-    part = None
-    try:
-        path = Path(reference).resolve()
-        if path.exists() and not path.is_file():
-            with path.open("w", encoding="utf-8", newline=newline) as file:
-                yield file
-            return
-        part = path.with_name(f".{path.name[:LONGEST_PART]}.{secrets.token_hex(4)}")
-        with part.open("x", encoding="utf-8", newline=newline) as file:
-            yield file
-        if path.exists():
-            part.chmod(path.stat().st_mode)
-        part.replace(path)
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a usable path"
-        raise refuse(field, reference, f"cannot be written: {reason}") from None
-    finally:
-        if part is not None:
-            with suppress(OSError, ValueError):
-                part.unlink(missing_ok=True)
 
 
 def parse_json_object(content: str | bytes, name: str = "file") -> dict[str, Any]:

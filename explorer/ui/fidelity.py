@@ -19,7 +19,7 @@ from explorer.plots.fidelity import (
     parity_figure,
     quantity_label,
 )
-from explorer.ui import own_rows, state
+from explorer.ui import own_rows, state, uploads
 from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.own_rows import OWN
@@ -261,8 +261,7 @@ def _upload(own: tuple[str, bytes] | None) -> None:
         max_upload_size=LARGEST_UPLOAD_MB,
         on_change=_uploaded,
     )
-    for reason in st.session_state.get(REFUSED, ()):
-        st.text(f"⚠ {reason}")
+    uploads.show_refused(REFUSED)
     if own is not None:
         st.text(f"{own[0]} has a table of its own above, and its rows are among those listed.")
         st.button("Leave it out again", key="forget_measurements", on_click=own_rows.forget_file)

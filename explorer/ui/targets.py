@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from explorer.config.scenario import Scenario, parse_scenario
-from explorer.config.units import human, significant
+from explorer.config.units import given, human, significant
 from explorer.search.objectives import THROUGHPUT
 from explorer.serving.levers import Lever, factor
 from explorer.serving.targets import PHASES, Phase, Solution, needed_terms, rate_of, solve
@@ -102,7 +102,7 @@ def lead_sentence(solution: Solution, stages: int = 1) -> str:
 
     With ``stages`` of a pipeline a pass or step ends as often as the slowest of them does.
     """
-    rate, target = significant(solution.rate), significant(solution.target)
+    rate, target = significant(solution.rate), given(solution.target)
     if solution.reached:
         return f"**{target} tokens/s** is reached already: this scenario delivers {rate}."
     if solution.phase == SERVICE:
@@ -163,10 +163,10 @@ def measured_sentence(rows: int, table: dict[str, float], target: float) -> str:
         f"({significant(wall)} s, a pass that drains the device at every scope)"
     )
     if wall <= goal:
-        return f"{lead}, {significant(target)} tokens/s is reached already."
+        return f"{lead}, {given(target)} tokens/s is reached already."
     needed = {name: value for name, value in needed_terms(phases, wall, goal).items() if value}
     if not needed:
-        return f"{lead}, no phase alone can reach {significant(target)} tokens/s."
+        return f"{lead}, no phase alone can reach {given(target)} tokens/s."
     name = max(needed, key=lambda item: phases[item])
     value = needed[name]
     return (

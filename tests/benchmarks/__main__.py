@@ -40,8 +40,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a minute: few rounds, small sizes")
     parser.add_argument("--only", action="append", choices=PARTS, help="this part; repeatable")
     options = parser.parse_args(arguments)
-    # Pages that run without a server warn of it each time.
-    logging.disable(logging.WARNING)
     before = os.getloadavg()[0]
     rows: list[Row] = []
     for name, measure in PARTS.items():
@@ -57,4 +55,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    # Pages that run without a server warn of it each time.
+    logging.disable(logging.WARNING)
     sys.exit(main())
