@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from explorer.config.links import preset_scenario
 from explorer.fidelity.measurements import COLUMNS
-from tests.browser import ROOT, charts_drawn, new_context, open_page, running_app, settle
+from tests.browser import ROOT, charts_drawn, go_to, new_context, open_page, running_app, settle
 from tests.configs import config
 
 pytestmark = pytest.mark.browser
@@ -70,7 +70,7 @@ def test_a_search_ends_when_its_window_is_closed_and_not_when_it_turns_to_anothe
         settle(page)
         page.get_by_role("button", name="Start the search").click()
         expect(page.get_by_text("of 5,000 trials").first).to_be_visible()
-        page.get_by_role("link", name="Overview").click()
+        go_to(page, "Overview")
         expect(page.get_by_text("Throughput").first).to_be_visible()
         open_page(looking, f"{app.url}/share")
         looking.wait_for_timeout(3000)
@@ -119,9 +119,13 @@ def nothing_took_effect(page: Page) -> None:
     assert page.locator(CAUGHT).evaluate_all(caught) == []
 
 
-def turn_to(page: Page, name: str) -> None:
-    page.get_by_role("link", name=name, exact=True).click()
-    settle(page)
+SECTIONS = {
+    "": ("Overview",),
+    "Choose": ("Search", "Trade-offs", "Sensitivity", "Pipeline"),
+    "Look inside": ("Mechanisms", "Slices", "Attribution"),
+    "Believe": ("Fidelity",),
+    "Bring and take": ("Compare", "Share"),
+}
 
 
 def test_whatever_a_person_writes_is_shown_as_text(
@@ -137,7 +141,7 @@ def test_whatever_a_person_writes_is_shown_as_text(
     give(page, ".st-key-upload", "bad <img src=x>.json", WRITTEN.encode())
     nothing_took_effect(page)
 
-    turn_to(page, "Compare")
+    go_to(page, "Compare", "Bring and take")
     page.get_by_label("Keep the present scenario as").fill(WRITTEN)
     page.get_by_label("Keep the present scenario as").press("Enter")
     page.get_by_role("button", name="Keep", exact=True).click()
@@ -145,7 +149,7 @@ def test_whatever_a_person_writes_is_shown_as_text(
     expect(page.get_by_role("button", name="Put on the sliders")).to_be_visible()
     nothing_took_effect(page)
 
-    turn_to(page, "Bring your own")
+    go_to(page, "Bring your own", "Bring and take")
     for section, key, content in (
         ("Model", ".st-key-own-model_file", json.dumps(config("llama-2-7b", **{
             "_name_or_path": PAYLOAD, WRITTEN: WRITTEN, "model_type": WRITTEN})).encode()),
@@ -161,8 +165,8 @@ def test_whatever_a_person_writes_is_shown_as_text(
     settle(page)
     nothing_took_effect(page)
 
-    for name in ("Overview", "Search", "Trade-offs", "Sensitivity", "Pipeline", "Mechanisms",
-                 "Slices", "Attribution", "Fidelity", "Compare", "Share"):  # fmt: skip
-        turn_to(page, name)
-        nothing_took_effect(page)
+    for section, names in SECTIONS.items():
+        for name in names:
+            go_to(page, name, section)
+            nothing_took_effect(page)
     assert dialogs == []

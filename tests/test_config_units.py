@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explorer.config.units import given as as_given
 from explorer.config.units import human, percent, significant
 
 
@@ -66,3 +67,17 @@ def test_significant_figures_stay_within_half_of_the_last(value):
 )
 def test_errors_have_one_decimal_and_three_figures_at_most(fraction, text):
     assert percent(fraction) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(2345, "2,345"), (2345.5, "2,345.5"), (1000.0, "1,000"), (0.05, "0.05"), (0.0, "0")],
+)
+def test_a_number_that_a_person_gave_keeps_its_digits(value, text):
+    assert as_given(value) == text
+
+
+@given(st.floats(1e-9, 1e14))
+@settings(deadline=None)
+def test_a_number_that_a_person_gave_reads_back_as_it_was(value):
+    assert float(as_given(value).replace(",", "")) == value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 SIGNIFICANT = 3
 DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -34,6 +35,12 @@ def significant(value: float, figures: int = SIGNIFICANT) -> str:
     decimals = max(figures - 1 - int(exponent), 0)
     text = f"{float(f'{digits}e{exponent}'):,.{decimals}f}"
     return text if text.strip("-0.,") else f"{value:.{figures - 1}e}"
+
+
+def given(value: float) -> str:
+    """Return a number that a person gave, with every digit of it, grouped: ``2,345.5``."""
+    plain = 1 / LARGEST_PLAIN <= abs(value) < LARGEST_PLAIN
+    return f"{Decimal(repr(float(value))):,f}".removesuffix(".0") if plain else f"{value:g}"
 
 
 def percent(fraction: float) -> str:

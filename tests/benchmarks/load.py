@@ -6,7 +6,8 @@ Sessions are real web sockets speaking Streamlit's own messages (tests/sessions.
 beside the app's. Reported: errors, which should be none; how long a slider takes; and the memory
 of the app before, at its peak, and after all have left. Every session moves a slider, looks at
 the answer for a while (``--think``) and moves another. A searching session starts a new search
-when the last one is done. The app is started with as many searches at once as are asked for.
+when the last one is done. The app is started as the README says, with as many searches at once as
+are asked for.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ def main() -> None:
     parser.add_argument("--reruns", type=int, default=2000, help="of one session alone, afterwards")
     options = parser.parse_args()
     settings = {"server.disconnectedSessionTTL": str(SESSION_TTL_SECONDS)}
-    at_once = {"EXPLORER_SEARCHES": str(max(options.searches, 1))}
+    at_once = {"EXPLORER_SEARCHES": str(max(options.searches, 1)), "MALLOC_ARENA_MAX": "2"}
     with (
         tempfile.TemporaryDirectory() as folder,
         running_app(Path(folder) / "server.log", settings=settings, environment=at_once) as app,
