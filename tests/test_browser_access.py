@@ -39,12 +39,12 @@ def choose(name: str) -> Callable[[Page], None]:
 
 
 def search(page: Page) -> None:
-    trials = page.get_by_role("spinbutton", name="Trials", exact=True)
+    trials = page.get_by_label("Trials", exact=True)
     trials.fill("10")
     trials.press("Enter")
     settle(page)
     page.get_by_role("button", name="Start the search").click()
-    expect(page.get_by_text("How it was found")).to_be_visible()
+    expect(page.get_by_role("button", name="Put this plan on the sliders")).to_be_visible()
     settle(page)
 
 
