@@ -53,11 +53,12 @@ def main() -> None:
     }
     chosen = st.navigation(sections, position="top")
     story.remember(page for pages in sections.values() for page in pages)
-    sidebar()
     state.show_notices()
     chosen.run()
     charts.downloads()
     story.next_questions(chosen.url_path, state.scenario().chip_document().family)
+    # After the page: its answer is sent first, and the sliders already show where they are.
+    sidebar()
     state.keep_in_address_bar(chosen.url_path)
 
 

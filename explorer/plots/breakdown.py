@@ -48,7 +48,7 @@ def breakdown_data(evaluation: Evaluation) -> tuple[Part, ...]:
 
 def breakdown_figure(parts: tuple[Part, ...]) -> go.Figure:
     """Draw one stacked bar a pool: the colour is what binds a term, hatched what is assumed."""
-    figure = base_figure(230, "breakdown")
+    figure = base_figure(270, "breakdown")
     named: set[str] = set()
     for part in parts:
         if part.share < SMALLEST_SHARE:

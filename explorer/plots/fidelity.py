@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from explorer.config.errors import InputError
 from explorer.config.presets import load_chip
-from explorer.config.units import human
+from explorer.config.units import human, percent
 from explorer.fidelity.measurements import Measurement
 from explorer.fidelity.report import Row
 from explorer.plots.palette import MOSS, NEUTRAL, PLUM, SLATE, STEEL, TAN
@@ -173,5 +173,5 @@ def parity_point(m: Measurement, predicted: float, word: str) -> ParityPoint:
     unit = UNIT_OF[m.dimension] if m.dimension else ""
     ratio = predicted / m.si_value
     values = f"measured {human(m.si_value, unit)}, {word} {human(predicted, unit)}"
-    text = f"{_untagged(m.id)}: {values}, {100 * (ratio - 1):+.1f} %"
+    text = f"{_untagged(m.id)}: {values}, {'+' if ratio >= 1 else ''}{percent(ratio - 1)}"
     return ParityPoint(m.quantity, m.chip, m.si_value, ratio, text)

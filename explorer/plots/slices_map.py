@@ -25,12 +25,14 @@ from explorer.serving.slice_study import (
 )
 
 DRAWN = {1: COMPARED[0], 2: COMPARED[1], 4: COMPARED[2], 8: COMPARED[3]}
-RULE = COMPARED[4]
+RULE = COMPARED[4]._replace(dash="solid")
 MOST_POINTS, MOST_LOSS_POINTS = 42, 58
 """Points of one of four rate lines, and of one of three loss lines: under 200 a chart."""
 LARGEST_LOSS = 0.1
 BEYOND_LOSS = 1.2 * LARGEST_LOSS
 """Where losses that leave the picture are drawn, just outside it."""
+RULE_WIDTH = 6
+"""The rule's line is broken and lies on others: it is wide, and behind them."""
 NEAR = 1.04
 """Points of one length are set side by side by this factor, a count a step."""
 
@@ -117,7 +119,7 @@ def loss_figure(study: SliceStudy, present: int) -> go.Figure:
             y=(100 * drawn[shown]).tolist(),
             mode="lines",
             name=name,
-            line=look.line,
+            line={**look.line, "width": RULE_WIDTH if look is RULE else 2},
             customdata=[
                 f"{human(float(rows), 'rows')}, {name}: {significant(100 * value)} % longer than "
                 f"the best, {human(float(best), 'slices')}"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import plotly.graph_objects as go
-
 from explorer.costs.terms import Bound
+from explorer.plots.drawing import Drawing
 from explorer.plots.palette import (
     ACTIVATIONS,
     COMMUNICATION,
@@ -81,7 +80,7 @@ WORDS = {
 PREFILL, DECODE, BUFFER, PAUSED = COMPARED[:4]
 """Looks of what is no resource on the charts of pools."""
 ASSUMED_KINDS = frozenset({"assumed", "fitted"})
-ASSUMED_NAME = "hatched: rests on assumed or fitted numbers"
+ASSUMED_NAME = "hatched: assumed or fitted"
 ASSUMED_SHAPE, PLAN_SHAPE, PAUSED_SHAPE, IDLE_SHAPE = "/", "-", "x", "."
 HATCH_OPACITY = 0.35
 PRESENT_MARK = {
@@ -113,7 +112,7 @@ def hatched(colour: str, shape: str) -> dict[str, object]:
     }
 
 
-def add_assumed_key(figure: go.Figure) -> None:
+def add_assumed_key(figure: Drawing) -> None:
     """Add to the legend what the hatching of assumed and fitted parts means."""
     figure.add_bar(
         x=[None],
@@ -137,15 +136,14 @@ def tick_text(value: float) -> str:
     return text or "0"
 
 
-def base_figure(height: int, view: str) -> go.Figure:
+def base_figure(height: int, view: str) -> Drawing:
     """Return an empty figure with the margins, legend place and zoom memory of the project.
 
     Args:
         height: pixels.
         view: name under which the browser keeps zoom and hidden traces between updates.
     """
-    # One construction: updating a figure afterwards takes several times as long.
-    return go.Figure(
+    return Drawing(
         layout={
             "height": height,
             "margin": {"l": 8, "r": 16, "t": 8, "b": 8},

@@ -86,7 +86,12 @@ def tornado_figure(rows: Sequence[TornadoRow]) -> go.Figure:
                 textfont={"size": SMALLEST_TEXT},
                 constraintext="none",
                 cliponaxis=False,
-                customdata=["" if bar is None else bar.sentence for bar in bars],
+                customdata=[
+                    f"{row.label.partition('<br>')[0]}: there is no {name} value"
+                    if bar is None
+                    else bar.sentence
+                    for row, bar in zip(rows, bars, strict=True)
+                ],
                 hovertemplate="%{customdata}<extra></extra>",
             )
     figure.update_layout(barmode="group", bargap=0.25)
@@ -116,7 +121,7 @@ def _room(rows: Sequence[TornadoRow]) -> dict[str, object]:
     """Return a range with room for the text beside the longest bars."""
     changes = [100 * bar.change for row in rows for bar in (*row.low, *row.high) if bar is not None]
     low, high = min([*changes, 0.0]), max([*changes, 0.0])
-    margin = 0.16 * max(high - low, 1.0)
+    margin = 0.3 * max(high - low, 1.0)
     return {"range": [low - margin, high + margin]}
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from explorer.config.presets import load_chip
-from explorer.config.units import human, significant
+from explorer.config.units import human, percent, significant
 from explorer.fidelity.fit import FitResult
 from explorer.fidelity.measurements import COLUMNS, SEARCHED, parse_measurements
 from explorer.fidelity.report import FidelityReport, Row, Summary, fidelity_report
@@ -19,7 +19,7 @@ from explorer.plots.fidelity import (
     parity_figure,
     quantity_label,
 )
-from explorer.ui import own_rows, state
+from explorer.ui import own_rows, state, uploads
 from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.own_rows import OWN
@@ -146,7 +146,7 @@ def _counted(item: Summary) -> str:
 
 
 def _percent(fraction: float | None) -> str:
-    return "–" if fraction is None else f"{100 * fraction:.1f} %"
+    return "–" if fraction is None else percent(fraction)
 
 
 def _rows(report: FidelityReport, own: Sequence[Row] | None, chip: str) -> None:
@@ -184,6 +184,7 @@ def _rows(report: FidelityReport, own: Sequence[Row] | None, chip: str) -> None:
         hide_index=True,
         height=ROWS_SHOWN_HEIGHT,
         key="fidelity_rows",
+        placeholder="–",
         column_config={
             "error": st.column_config.NumberColumn(format="%+.1f %%"),
             "row": st.column_config.TextColumn(width="medium"),
@@ -261,8 +262,7 @@ def _upload(own: tuple[str, bytes] | None) -> None:
         max_upload_size=LARGEST_UPLOAD_MB,
         on_change=_uploaded,
     )
-    for reason in st.session_state.get(REFUSED, ()):
-        st.text(f"⚠ {reason}")
+    uploads.show_refused(REFUSED)
     if own is not None:
         st.text(f"{own[0]} has a table of its own above, and its rows are among those listed.")
         st.button("Leave it out again", key="forget_measurements", on_click=own_rows.forget_file)
