@@ -20,7 +20,6 @@ from explorer.plots.attribution import (
 )
 from explorer.plots.replay import host_scopes, replay_figure, replay_window
 from explorer.serving.evaluate import Evaluation, evaluate
-from explorer.serving.notes import plan_notes
 from explorer.serving.slice_study import rows_of_a_pass
 from explorer.serving.stages import slowest_prefill_share, slowest_stage_words
 from explorer.ui import ascend_numbers, conflicts, numbers, recurrence, state, targets
@@ -31,6 +30,8 @@ from explorer.ui.attribution_words import (
     synced_sentence,
 )
 from explorer.ui.charts import chart
+from explorer.ui.plan_remarks import remarks
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 SYNCED, OVERLAPPED = "Device-synced", "As it runs"
@@ -53,7 +54,7 @@ def page() -> None:
         return
     if not ascend:
         st.markdown(owner_sentence(scenario))
-        _notes(evaluation)
+        remarks(evaluation)
         chip = plain(scenario.chip_document().name)
         st.info(f"The profile by length and the replay are the Ascend 910A's; this is the {chip}.")
         targets.section(scenario)
@@ -62,7 +63,7 @@ def page() -> None:
     modelled = scenario.measured.prefill_seconds is None
     view = st.session_state.get(VIEW, OVERLAPPED) if modelled else OVERLAPPED
     st.markdown((synced_owner_sentence if view == SYNCED else owner_sentence)(scenario))
-    _notes(evaluation)
+    remarks(evaluation)
     if modelled:
         _shares(scenario)
         _replay(scenario, evaluation)
@@ -71,11 +72,6 @@ def page() -> None:
     targets.section(scenario, measured_tables(scenario))
     conflicts.section(scenario)
     numbers.numbers_behind(lambda: ascend_numbers.show(evaluation))
-
-
-def _notes(evaluation: Evaluation) -> None:
-    for note in plan_notes(evaluation):
-        st.caption(f"Note: {plain(note)}")
 
 
 def measured_tables(scenario: Scenario) -> tuple[tuple[int, dict[str, float]], ...]:
@@ -201,7 +197,7 @@ def _scopes(scenario: Scenario) -> None:
         (scopes.layers, "layers"),
         (scopes.whole, "the pass" if int(scenario.plan.pp_prefill) == 1 else "the stage"),
     )
-    st.table(_scope_table(levels), hide_index=True)
+    show_table(_scope_table(levels))
     st.caption("Sums of the report: Ascend TP Collective Overlap section 5.1.")
 
 

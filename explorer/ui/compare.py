@@ -33,6 +33,7 @@ from explorer.serving.comparison import (
 from explorer.ui import state
 from explorer.ui.charts import chart
 from explorer.ui.folded import folded
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 KEPT, CURRENT = "snapshots", "what the sliders hold now"
@@ -220,7 +221,7 @@ def _figures(comparison: Comparison) -> None:
     ]
     limits = dict(zip(names, map(_words, comparison.bottlenecks), strict=True))
     rows.append({"": "Limited by", **limits})
-    st.table(pd.DataFrame(rows), hide_index=True)
+    show_table(pd.DataFrame(rows))
     for name, misfit in zip(names, comparison.misfits, strict=True):
         if misfit:
             st.caption(f"{name} does not fit: {plain(misfit)}")
@@ -243,7 +244,7 @@ def _inputs(comparison: Comparison) -> None:
         if row.everywhere
     ]
     if rows:
-        st.table(pd.DataFrame(rows), hide_index=True)
+        show_table(pd.DataFrame(rows))
     elsewhere = len(comparison.inputs) - len(rows)
     if elsewhere:
         st.caption(

@@ -18,7 +18,6 @@ from explorer.plots.slices import slice_sweep, slices_figure
 from explorer.serving.advice import single_changes_that_fit
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.explain import limit_sentence
-from explorer.serving.notes import plan_notes
 from explorer.serving.report import broken_constraints, evaluation_document, violation_message
 from explorer.serving.stages import slowest_stage_words
 from explorer.serving.timeline import pipeline_timeline
@@ -26,6 +25,7 @@ from explorer.ui import ascend_numbers, sensitivity_constants, state
 from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.lever_words import lever_sentence
+from explorer.ui.plan_remarks import remarks
 from explorer.ui.text import plain
 
 DeltaColour = Literal["normal", "inverse", "off"]
@@ -48,8 +48,7 @@ def page() -> None:
     if feasible:
         st.markdown(f"**What limits it.** {limit_sentence(evaluation)} {lever_sentence(scenario)}")
         _left_open(scenario)
-    for note in plan_notes(evaluation):
-        st.caption(f"Note: {plain(note)}")
+    remarks(evaluation)
     tile = _tile(scenario)
     if scenario.chip_document().family == "ascend910a":
         _slices(scenario)

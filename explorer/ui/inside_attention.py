@@ -29,6 +29,7 @@ from explorer.fidelity.measurements import shipped_measurements
 from explorer.plots.attention import LINES, attention_data, attention_figure, matching_attention
 from explorer.ui.charts import chart
 from explorer.ui.inside_controls import NUMBER_WIDTH, control_row, linked_number
+from explorer.ui.tables import show_table
 
 LONGEST_SEQ = 1_048_576
 MEASURED_SHAPE, MODEL_SHAPE = "as measured", "this model"
@@ -178,7 +179,7 @@ def _methods(case: Case) -> None:
         }
         rows[LINES[method][0]] = column
     order = [*dict.fromkeys(name for row in rows.values() for name in row if name != TIME), TIME]
-    st.table(pd.DataFrame(rows).reindex(order).fillna("–"), border="horizontal")
+    show_table(pd.DataFrame(rows).reindex(order).fillna("–"), index=True)
     st.caption(
         f"A broadcast takes {significant(float(cluster.broadcast_cost))} of a DMA of the same "
         "bytes. MT and Flash add their three times; unfused hides transfers under arithmetic or "

@@ -21,6 +21,7 @@ from explorer.plots.batching import (
 from explorer.serving.evaluate import evaluate
 from explorer.serving.report import why_not
 from explorer.ui.charts import chart
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 STEPS = {
@@ -109,7 +110,7 @@ def _ladder() -> None:
                 f"not modelled: {reason}" if predicted is None else _gain(predicted, known[1])
             )
         table.append(line)
-    st.table(pd.DataFrame(table).set_index("Step"), border="horizontal")
+    show_table(pd.DataFrame(table).set_index("Step"), index=True)
     st.caption(
         "Tokens/s, in brackets the gain over the step before. Table VII: 12 clusters, prompt 512, "
         "output 128, at the published machine; sliders do not move it. A1 and A2 run one request "

@@ -24,6 +24,7 @@ from explorer.costs.memory import STORAGE_BYTES
 from explorer.plots.buffering import gantt_data, gantt_figure
 from explorer.ui.charts import chart
 from explorer.ui.inside_controls import control_row, precision_control
+from explorer.ui.tables import show_table
 
 SLIDER_WIDTH = 260
 GSM_SPEEDS = (1, 2, 4, 8, 16, 32, 64)
@@ -142,7 +143,7 @@ def _ways(times: LoopTimes, iterations: int) -> None:
                 "Arithmetic works": f"{significant(100 * float(loop.compute_share))} %",
             }
         )
-    st.table(pd.DataFrame(rows).set_index("").T, border="horizontal")
+    show_table(pd.DataFrame(rows).set_index("").T, index=True)
     st.caption(
         f"{STEADY_BLOCKS} blocks. Head, arithmetic, bubbles (arithmetic waits for DMA) and exposed "
         "tail add up. The bandwidth share of mixed streams is fitted; GSM's speed is assumed."

@@ -21,6 +21,7 @@ from explorer.plots.halves import (
     pairs,
 )
 from explorer.ui.charts import chart
+from explorer.ui.tables import show_table
 
 
 def view(machine: Mt3000) -> None:
@@ -56,14 +57,14 @@ def view(machine: Mt3000) -> None:
                 "AM of FP32 accumulators": human(share, "fraction"),
             }
         )
-    st.table(pd.DataFrame(rows), hide_index=True)
+    show_table(pd.DataFrame(rows))
     st.caption(
         "Operands are stored in FP16 and accumulated in FP32, so the output buffers do not "
         "shrink; softmax scores stay FP32 too. Half the bytes an operand lets twice the rows into "
         "SM and GSM, so weights stream half as often for the same rows."
     )
     st.markdown("**Where the bound moves**")
-    st.table(_bounds(found), hide_index=True)
+    show_table(_bounds(found))
 
 
 def _sentence(found: tuple[Pair, ...]) -> str:

@@ -24,6 +24,7 @@ from explorer.costs.kernel import (
 from explorer.costs.memory import STORAGE_BYTES
 from explorer.plots.microkernel import utilisation_data, utilisation_figure
 from explorer.ui.charts import chart
+from explorer.ui.tables import show_table
 
 KERNEL = "mt3000"
 OPERAND = re.compile(r"^\S+ (?P<what>.*)$")
@@ -171,7 +172,7 @@ def _comparison(plans: dict[str, KernelPlan], machine: Mt3000) -> None:
                 "Columns a head fills [%]": significant(PERCENT * fill),
             }
         )
-    st.table(pd.DataFrame(rows).set_index("Kernel").T, border="horizontal")
+    show_table(pd.DataFrame(rows).set_index("Kernel").T, index=True)
     numbers = machine.numbers
     st.caption(
         "The last line is the fit of the columns to a head of the model. Products are "

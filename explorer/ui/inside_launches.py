@@ -26,6 +26,7 @@ from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.report import why_not
 from explorer.ui.charts import chart
 from explorer.ui.inside_controls import control_row
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 PASSES = {"decode step": True, "prefill pass": False}
@@ -161,7 +162,7 @@ def _table(modes: dict[str, Mode], machine: Mt3000) -> None:
         }
         for mode, found in modes.items()
     ]
-    st.table(pd.DataFrame(rows).set_index("Launched"), border="horizontal")
+    show_table(pd.DataFrame(rows).set_index("Launched"), index=True)
     st.caption(
         f"The slowest stage of the present plan. Creating a thread group takes "
         f"{human(float(n.hthreads_create_seconds), 's')} and launching it "

@@ -22,7 +22,6 @@ from explorer.plots.slices_map import (
     rate_figure,
 )
 from explorer.serving.evaluate import Evaluation, evaluate
-from explorer.serving.notes import plan_notes
 from explorer.serving.slice_study import (
     CONSTANT,
     COUNTS,
@@ -35,7 +34,9 @@ from explorer.serving.slice_study import (
 from explorer.serving.stages import slowest_prefill_share
 from explorer.ui import numbers, state
 from explorer.ui.charts import chart
+from explorer.ui.plan_remarks import remarks
 from explorer.ui.slice_words import answer, forced, loss_sentence, spans_sentence
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 TABLE_ROWS = (512, 1024, 2048, 3072, 4096, 8192)
@@ -64,8 +65,7 @@ def page() -> None:
         return
     rows = rows_of_a_pass(scenario)
     st.markdown(answer(scenario, rows))
-    for note in plan_notes(evaluation):
-        st.caption(f"Note: {plain(note)}")
+    remarks(evaluation)
     study = map_study(scenario)
     measured = measured_passes(scenario)
     rate = rows / float(evaluation.prefill_stage.seconds)
@@ -158,7 +158,7 @@ def _table(scenario: Scenario, measured: Sequence[MeasuredPass]) -> None:
                 f"always {CONSTANT} loses": percent(float(constant[i])),
             }
         )
-    st.table(pd.DataFrame(rows), hide_index=True)
+    show_table(pd.DataFrame(rows))
     at_1024 = _measured_at(scenario, measured, 1024)
     if {1, 2} <= set(at_1024):
         apart = abs(at_1024[2] / at_1024[1] - 1)

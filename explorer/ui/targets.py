@@ -16,6 +16,7 @@ from explorer.serving.levers import Lever, factor
 from explorer.serving.targets import PHASES, Phase, Solution, needed_terms, rate_of, solve
 from explorer.ui.folded import folded
 from explorer.ui.sensitivity import with_best_plan
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 ASCEND = "ascend910a"
@@ -67,7 +68,7 @@ def section(scenario: Scenario, measured: Sequence[tuple[int, dict[str, float]]]
     if phase == SERVICE and not solution.reached:
         st.markdown(best_plan_sentence(scenario, float(target)))
     if solution.levers:
-        st.table(_table(solution), hide_index=True)
+        show_table(_table(solution))
         if any(lever.limit for lever in solution.levers):
             st.caption("In brackets: what on this machine keeps a number from going further.")
         _more(solution)
@@ -224,7 +225,7 @@ def _more(solution: Solution) -> None:
         title = f"{len(rest)} more{' that cannot' if cannot else ''}"
         with folded(title, "levers") as is_open:
             if is_open:
-                st.table(_rows(rest), hide_index=True)
+                show_table(_rows(rest))
 
 
 def _pairs(solution: Solution) -> None:
@@ -238,7 +239,7 @@ def _pairs(solution: Solution) -> None:
     if least is not None and (least.times or 0.0) <= solution.pairs[0].cost:
         tail = f"; none changes less than {plain(least.label)} alone"
     st.markdown(f"**Two together**, the least product of both factors first{tail}:")
-    st.table(
+    show_table(
         pd.DataFrame(
             [
                 {
@@ -249,7 +250,6 @@ def _pairs(solution: Solution) -> None:
                 for pair in solution.pairs[:MOST_PAIRS]
             ]
         ),
-        hide_index=True,
     )
 
 
