@@ -12,6 +12,7 @@ from tests.browser import charts_drawn, open_page, settle
 
 pytestmark = pytest.mark.browser
 
+SEARCH_MS = 180_000
 MAIN, SIDEBAR, HEADER = (f'[data-testid="{name}"]' for name in ("stMain", "stSidebar", "stHeader"))
 ASCEND = "?preset=ascend910a-qwen3.8-27b@1"
 DOES_NOT_FIT = "?preset=mt3000-llama2-13b@1&plan.pp_decode=1&plan.tp_decode=1&plan.nothing=4"
@@ -44,7 +45,8 @@ def search(page: Page) -> None:
     trials.press("Enter")
     settle(page)
     page.get_by_role("button", name="Start the search").click()
-    expect(page.get_by_role("button", name="Put this plan on the sliders")).to_be_visible()
+    plan = page.get_by_role("button", name="Put this plan on the sliders")
+    expect(plan).to_be_visible(timeout=SEARCH_MS)
     settle(page)
 
 
