@@ -6,11 +6,13 @@ import streamlit as st
 
 from explorer.ui import (
     attribution,
+    charts,
     compare,
     explore,
     fidelity,
     inside,
     own,
+    page_style,
     pipeline,
     search,
     sensitivity,
@@ -27,6 +29,8 @@ def main() -> None:
     """Draw the page that the address names, with the sidebar that all pages share."""
     st.set_page_config(page_title="Inference explorer", layout="wide", page_icon="◧")
     state.start()
+    page_style.start()
+    charts.start()
     sections = {
         "": [st.Page(explore.page, title="Overview", url_path="explore", default=True)],
         "Choose": [
@@ -49,10 +53,12 @@ def main() -> None:
     }
     chosen = st.navigation(sections, position="top")
     story.remember(page for pages in sections.values() for page in pages)
-    sidebar()
     state.show_notices()
     chosen.run()
+    charts.downloads()
     story.next_questions(chosen.url_path, state.scenario().chip_document().family)
+    # After the page: its answer is sent first, and the sliders already show where they are.
+    sidebar()
     state.keep_in_address_bar(chosen.url_path)
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from explorer.config.chip import Chip
 from explorer.config.errors import refuse
-from explorer.config.jsonio import LARGEST_DOCUMENT_BYTES, parse_json_object, validated
+from explorer.config.files import chip_from
 from explorer.config.presets import load_chip, versions_of
 from explorer.config.units import human
 from explorer.fidelity.calibrated import (
@@ -24,7 +23,7 @@ from explorer.fidelity.calibration import CalibratedRow, Calibration, calibrate
 from explorer.fidelity.effects import Pair
 from explorer.fidelity.intervals import CONFIDENCE
 from explorer.fidelity.measurements import Measurement, read_measurements
-from explorer.fidelity_command import percent
+from explorer.fidelity_command import error_text
 from explorer.outfile import json_text, write_text
 
 CALIBRATION_SCHEMA = "explorer.calibration/1"
@@ -93,15 +92,8 @@ def chip_document(chip: Chip) -> dict[str, Any]:
 
 def _chip(reference: str) -> Chip:
     """Return the chip of a preset (``id`` or ``id@version``) or of a file."""
-    if not ("/" in reference or reference.endswith(".json")):
-        return load_chip(reference)
-    try:
-        with Path(reference).open("rb") as file:
-            content = file.read(LARGEST_DOCUMENT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a usable path"
-        raise refuse("--chip", reference, f"cannot be read: {reason}") from None
-    return validated(parse_json_object(content, Path(reference).name), Chip)
+    found = chip_from(reference)
+    return load_chip(found) if isinstance(found, str) else found
 
 
 def calibration_document(calibration: Calibration) -> dict[str, Any]:
@@ -247,9 +239,9 @@ def _row_lines(calibration: Calibration) -> list[str]:
         table.append(
             (
                 row.measurement.id,
-                percent(row.error(row.before), signed=True),
-                percent(row.error(row.after), signed=True),
-                percent(row.error(row.left_out), signed=True),
+                error_text(row.error(row.before), signed=True),
+                error_text(row.error(row.after), signed=True),
+                error_text(row.error(row.left_out), signed=True),
                 ", ".join(f"#{numbers[name]} {effect:+.2f}" for name, effect in effects) or "-",
             )
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeAlias
@@ -59,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     command: Command = options.command
     try:
-        return command(options)
+        code = command(options)
+        sys.stdout.flush()
+        return code
     except InputError as error:
         print(f"explorer: {error}", file=sys.stderr)
         return BAD_INPUT
@@ -68,6 +71,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as error:
+        # Files and storages have errors of their own: what is left is the output.
+        print(f"explorer: the output cannot be written: {error.strerror}", file=sys.stderr)
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        return BAD_INPUT
 
 
 def chosen_scenario(options: argparse.Namespace) -> Scenario:

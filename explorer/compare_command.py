@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from explorer.config.errors import InputError, refuse
+from explorer.config.errors import InputError
 from explorer.config.files import scenario_from
 from explorer.config.links import DEFAULT_PRESET, open_link
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
+from explorer.outfile import write_text
 from explorer.serving.comparison import (
     Candidate,
     Comparison,
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
         ]
     )
     if options.csv is not None:
-        _write(options.csv, comparison_csv(comparison))
+        write_text(options.csv, comparison_csv(comparison), "--csv")
     return dict(comparison_document(comparison)), comparison_text(comparison)
 
 
@@ -60,14 +60,6 @@ def _scenario(source: str) -> Scenario:
     if opened.problems:
         raise InputError(opened.problems)
     return opened.scenario
-
-
-def _write(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a usable path"
-        raise refuse("--csv", path, f"cannot be written: {reason}") from None
 
 
 def comparison_text(comparison: Comparison) -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from explorer.config.presets import load_chip
-from explorer.config.units import significant
+from explorer.config.units import percent, significant
 from explorer.fidelity.fit import FitResult
 from explorer.fidelity.measurements import SEARCHED, read_measurements
 from explorer.fidelity.report import FidelityReport, Row, Summary, fidelity_report
@@ -72,11 +72,12 @@ def fidelity_text(report: FidelityReport) -> str:
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
 
-def percent(fraction: float | None, signed: bool = False) -> str:
+def error_text(fraction: float | None, signed: bool = False) -> str:
     """Return a fraction as a percentage, ``-`` for a missing one."""
     if fraction is None:
         return "-"
-    return f"{100 * fraction:+.1f} %" if signed else f"{100 * fraction:.1f} %"
+    sign = "+" if signed and fraction >= 0 else ""
+    return f"{sign}{percent(fraction)}"
 
 
 def _row(row: Row) -> dict[str, Any]:
@@ -159,7 +160,7 @@ def _group_lines(report: FidelityReport) -> list[str]:
     lines += [
         f"  speed-up {found.name}: measured {significant(found.measured)}, predicted "
         f"{significant(found.predicted)} in the mean of {found.pairs} pairs, error "
-        f"{percent(found.mape)}"
+        f"{error_text(found.mape)}"
         for found in report.speed_ups
     ]
     return lines
@@ -167,7 +168,7 @@ def _group_lines(report: FidelityReport) -> list[str]:
 
 def _cells(item: Summary) -> tuple[str, ...]:
     shares = (item.mape, item.median, item.worst, item.left_out_mape, item.naive_mape)
-    return (str(item.rows), str(item.modelled), *map(percent, shares))
+    return (str(item.rows), str(item.modelled), *map(error_text, shares))
 
 
 def _columns(name: str, cells: tuple[str, ...]) -> str:
@@ -186,7 +187,7 @@ def _row_line(row: Row) -> str:
     m = row.measurement
     basis = f"  ({row.basis})" if row.basis else ""
     return (
-        f"  {percent(row.error, signed=True):>9}  {m.id}: measured {significant(m.value)}, "
+        f"  {error_text(row.error, signed=True):>9}  {m.id}: measured {significant(m.value)}, "
         f"predicted {significant(row.predicted or 0.0)} {m.unit}{basis}"
     )
 
@@ -201,7 +202,7 @@ def _fit_lines(report: FidelityReport) -> list[str]:
             lines.append(f"    {name} = {quantities[name].value:.4g} ({ends})")
         for key in dict.fromkeys(fold.key for fold in fit.by_group):
             folds = ", ".join(
-                f"{fold.value} {percent(fold.mape)} ({percent(fold.worst)})"
+                f"{fold.value} {error_text(fold.mape)} ({error_text(fold.worst)})"
                 for fold in fit.by_group
                 if fold.key == key
             )

@@ -7,12 +7,12 @@ from typing import Any
 
 from explorer.config.errors import printable
 from explorer.config.hugging_face import ImportedModel
-from explorer.config.jsonio import write_json
 from explorer.config.model import Model
 from explorer.config.model_summary import figures, layer_words, part_rows, summary_document
 from explorer.config.own_model import model_from
 from explorer.config.quantity import listed
 from explorer.config.units import human
+from explorer.outfile import json_text, write_text
 
 LABEL_WIDTH = 38
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """
     read = model_from(options.config)
     if options.out is not None:
-        write_json(options.out, read.document.model_dump(mode="json", by_alias=True), "--out")
+        write_text(options.out, json_text(read.document.model_dump(mode="json", by_alias=True)))
     return summary_document(read), summary_text(read)
 
 

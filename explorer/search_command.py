@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from explorer import pareto_command, storage_options
 from explorer.config.budget import BUDGET
-from explorer.config.errors import InputError, refuse
+from explorer.config.errors import refuse
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
+from explorer.outfile import check_writable, json_text, write_text
 from explorer.search.bound import BoundReport
 from explorer.search.certificate import estimated_seconds
 from explorer.search.comparison import compare
@@ -129,7 +128,8 @@ def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any]
     )
     how = ProofSettings(options.enumerate_up_to, options.bound_seconds)
     space = chosen_space(scenario, options)
-    out = None if options.out is None else _writable(options.out)
+    if options.out is not None:
+        check_writable(options.out)
     storage = storage_options.opened(options)
     study = None
     if storage is None:
@@ -146,8 +146,8 @@ def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any]
         comparison = compare(space, settings, how, proof, progress_lines("trials"))
     document = search_document(scenario, result, proof, study, comparison)
     best = better_plan(proof, result.best_value) or result.best
-    if out is not None and best is not None:
-        _write(out, export_document(best))
+    if options.out is not None and best is not None:
+        write_text(options.out, json_text(export_document(best)))
     return document, search_text(document)
 
 
@@ -218,25 +218,3 @@ def _cell_progress(objective: Objective) -> Callable[[BoundReport], None]:
             print(f"none is better than {bound}; {left} left to rule out", file=sys.stderr)
 
     return progress
-
-
-def _writable(path: str) -> Path:
-    """Return the path of a file that can be written, known before a long search begins."""
-    try:
-        with Path(path).open("a", encoding="utf-8"):
-            return Path(path)
-    except (OSError, ValueError) as error:
-        raise _cannot_write(path, error) from None
-
-
-def _write(path: Path, document: dict[str, Any]) -> None:
-    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
-    try:
-        path.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise _cannot_write(str(path), error) from None
-
-
-def _cannot_write(path: str, error: Exception) -> InputError:
-    reason = getattr(error, "strerror", None) or "not a usable path"
-    return refuse("--out", path, f"cannot be written: {reason}")

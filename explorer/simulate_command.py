@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from explorer.config.errors import InputError, refuse
@@ -14,6 +13,7 @@ from explorer.config.links import apply_texts
 from explorer.config.scenario import Scenario
 from explorer.config.simulation import SIMULATION_WORDS
 from explorer.config.units import human, significant
+from explorer.outfile import whole_file
 from explorer.serving.capacity import LargestRate, LeastClusters, largest_rate, least_clusters
 from explorer.serving.constraints import Constraint
 from explorer.serving.report import violation_message
@@ -130,20 +130,8 @@ def _rows(path: str | None) -> Iterator[RowReader | None]:
     if path is None:
         yield None
         return
-    try:
-        with Path(path).open("w", encoding="utf-8", newline="") as file:
-            yield RowWriter(file)
-    except OSError as error:
-        raise _cannot_write(path, error) from None
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise _cannot_write(path, error) from None
-
-
-def _cannot_write(path: str, error: Exception) -> InputError:
-    reason = getattr(error, "strerror", None) or "not a usable path"
-    return refuse("--csv", path, f"cannot be written: {reason}")
+    with whole_file(path, "--csv", newline="") as file:
+        yield RowWriter(file)
 
 
 def _search(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any], str]:

@@ -9,7 +9,7 @@ from typing import Any
 from explorer.config.errors import InputError, Problem, refuse, shown
 from explorer.config.knobs import scenario_knobs
 from explorer.config.scenario import Scenario
-from explorer.config.units import human, significant
+from explorer.config.units import human, percent, significant
 from explorer.serving.evaluate import evaluate
 from explorer.serving.report import broken_constraints, violation_message
 from explorer.serving.slice_study import CONSTANT, SliceStudy, require_slicing, slice_study
@@ -129,13 +129,9 @@ def slices_text(study: SliceStudy, remarks: list[str]) -> str:
         cells = "".join(f"{significant(rate):>9}" for rate in study.tokens_per_second[i])
         lines.append(
             f"{length:>8}{cells}{study.best[i]:>6}{study.rule[i]:>6}"
-            f"{_percent(rule[i]):>12}{_percent(constant[i]):>9}"
+            f"{percent(rule[i]):>12}{percent(constant[i]):>9}"
         )
     return "\n".join([line.rstrip() for line in lines] + [f"note: {text}" for text in remarks])
-
-
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.1f} %"
 
 
 def _range(counts: list[int]) -> str:

@@ -10,11 +10,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -57,10 +58,11 @@ ColorScheme = Literal["light", "dark"]
 
 @dataclass(frozen=True)
 class App:
-    """A running app: where it answers, and the file its output goes to."""
+    """A running app: where it answers, the file its output goes to, and its process."""
 
     url: str
     log: Path
+    process_id: int = 0
 
     def output(self) -> str:
         """Return all that the server has printed so far."""
@@ -89,10 +91,17 @@ def _healthy(url: str) -> bool:
 
 
 @contextmanager
-def running_app(log: Path, script: Path = ROOT / "app.py") -> Iterator[App]:
+def running_app(
+    log: Path,
+    script: Path = ROOT / "app.py",
+    settings: Mapping[str, str] = MappingProxyType({}),
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[App]:
     """Run the app on a free port while the block lasts, and end it by its own process."""
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port)]
+    for name, value in settings.items():
+        command += [f"--{name}", value]
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -100,9 +109,9 @@ def running_app(log: Path, script: Path = ROOT / "app.py") -> Iterator[App]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            env=os.environ | {"PYTHONUNBUFFERED": "1"} | environment,
         )
-    app = App(f"http://localhost:{port}", log)
+    app = App(f"http://localhost:{port}", log, process.pid)
     try:
         deadline = time.monotonic() + TIMEOUT_S
         while not _healthy(app.url):

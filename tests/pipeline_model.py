@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 import simpy
 
+from explorer.config.scenario import Scenario
+
 
 @dataclass
 class Numbers:
@@ -24,6 +26,23 @@ class Numbers:
     places: int | None
     waiting: float
     by_length: bool = False
+
+
+def numbers_of(scenario: Scenario, pools: int) -> Numbers:
+    """Return the counts of a scenario's plan in so many pools; its buffer is given as a number."""
+    plan, simulation = scenario.plan, scenario.simulation
+    capacity = simulation.buffer_micro_batches * plan.micro_batch_decode
+    return Numbers(
+        pools=pools,
+        lines=plan.dp_prefill,
+        prefill_stages=plan.pp_prefill,
+        micro_batch_prefill=plan.micro_batch_prefill,
+        micro_batch_decode=plan.micro_batch_decode,
+        decode_stages=plan.pp_decode,
+        places={"bounded": capacity, "unbounded": None, "no_buffer": 0}[simulation.policy],
+        waiting=simulation.waiting_seconds,
+        by_length=simulation.grouping == "by_length",
+    )
 
 
 @dataclass

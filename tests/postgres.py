@@ -10,8 +10,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,13 @@ def programs() -> Path | None:
 @contextmanager
 def running_postgres() -> Iterator[Postgres]:
     """Run a server while the block lasts, and end it by its own process."""
+    with postgres_data() as serving, serving() as server:
+        yield server
+
+
+@contextmanager
+def postgres_data() -> Iterator[Callable[[], AbstractContextManager[Postgres]]]:
+    """Make the data of a server; what is given runs it, as often as it is called, on one port."""
     bin_folder = programs()
     if bin_folder is None:
         raise RuntimeError("PostgreSQL is not installed")
@@ -93,8 +100,7 @@ def running_postgres() -> Iterator[Postgres]:
             user, root,
         )  # fmt: skip
         port = free_port()
-        with _serving(bin_folder, data, root, port, user) as server:
-            yield server
+        yield lambda: _serving(bin_folder, data, root, port, user)
 
 
 @contextmanager

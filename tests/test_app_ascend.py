@@ -33,6 +33,7 @@ from explorer.ui.slice_words import answer, loss_sentence, spans_sentence
 from explorer.ui.slices import measured_passes
 from explorer.ui.targets import lead_sentence
 from tests.scenarios import ASCEND, PRESETS, scenario
+from tests.tables import tables
 from tests.test_app_pages import unfold
 
 
@@ -182,7 +183,7 @@ def test_the_attribution_page_opens_on_every_preset(preset: str) -> None:
     assert "What would it take?" in [item.value for item in app.subheader]
     if preset == ASCEND:
         assert "gated-delta recurrence" in text
-        assert "would have to fall from 2.201 s to **0.469 s**, **4.69 times**" in text
+        assert "would have to fall from 2.20 s to **0.469 s**, **4.69 times**" in text
         assert "Synced against running" in text
         assert "2.77 s of scopes in a 1.25 s wall (2.22 times)" in text
         assert "**More slices** gains nothing" in text
@@ -274,7 +275,7 @@ def test_a_pass_through_a_pipeline_is_told_apart_from_its_slowest_stage() -> Non
 
 def test_ablations_are_of_one_stage_although_another_may_become_the_slowest() -> None:
     app = opened("attribution", ASCEND, **as_parameters(SIXTY_FOUR))
-    frame = next(table.value for table in app.table if "kernel" in table.value)
+    frame = next(table for table in tables(app) if "kernel" in table)
     whole, *_, neither = frame["recurrence"]
     assert (whole, neither) == ("42.3 ms", "16.2 ms")
     assert "61.7 % of it is issuing two groups" in text_of(app)
@@ -339,7 +340,7 @@ def test_measured_points_are_shown_only_where_they_are_comparable(
     assert "Nothing was measured here" in text
     assert why in text
     assert "Open circles" not in text
-    assert "best measured" not in app.table[0].value.columns
+    assert "best measured" not in tables(app)[0].columns
     app = opened("attribution", ASCEND, **as_parameters(changes))
     app.button_group(key="attribution:view").set_value("Device-synced").run()
     text = text_of(app)
@@ -423,7 +424,7 @@ def test_conflicts_are_stacked_and_not_squeezed_into_columns() -> None:
     unfold(app, "conflicts")
     told = [item.value for item in app.markdown if " against " in item.value]
     assert len(told) >= 22
-    assert not any("consequence" in table.value for table in app.table)
+    assert not any("consequence" in table for table in tables(app))
     pinned = next(text for text in told if "QWEN_COMM_OVERLAP_SLICES" in text)
     assert "1 slice (the variable scales the rule's ceiling, section 4)" in pinned
     assert "4 slices (it pins the count, section 8)" in pinned
@@ -431,13 +432,13 @@ def test_conflicts_are_stacked_and_not_squeezed_into_columns() -> None:
 
 def test_fewer_collectives_and_the_limits_of_the_machine_are_among_the_levers() -> None:
     app = opened("attribution", ASCEND)
-    levers = next(table.value for table in app.table if "at its best" in table.value)
+    levers = next(table for table in tables(app) if "at its best" in table)
     found = levers.set_index("number")
     assert found.loc["Collectives (all-reduces) a layer", "at its best"] == "0 calls"
     assert found.loc["Projections a row a layer", "at its best"] == "860 ns (FP16 peak)"
     assert "**Fewer collectives** cannot reach it alone" in text_of(app)
     app.button_group(key="target:phase").set_value("decode").run()
-    levers = next(table.value for table in app.table if "at its best" in table.value)
+    levers = next(table for table in tables(app) if "at its best" in table)
     streaming = levers.set_index("number").loc["Weight streaming rate (GEMV)"]
     assert streaming["needed"] == "cannot"
     assert streaming["at its best"] == "1.15 TB/s (HBM bandwidth)"

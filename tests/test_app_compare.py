@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 from explorer.config.links import preset_scenario
 from explorer.config.units import human
 from explorer.serving.evaluate import evaluate
+from tests.tables import tables
 from tests.test_app_pages import APP, notices, unfold
 
 MT3000 = "mt3000-llama2-13b@1"
@@ -41,14 +42,14 @@ def test_alone_it_says_what_to_do() -> None:
     app = opened()
     assert not app.exception
     assert "beside the present one" in app.markdown[0].value
-    assert not app.table
+    assert not tables(app)
 
 
 def test_a_kept_scenario_is_compared_with_the_sliders() -> None:
     app = keep(opened(), "as it was")
     app.select_slider(key="knob:plan.tp_decode").set_value(8).run()
     assert not app.exception
-    figures, inputs = app.table[0].value, app.table[1].value
+    figures, inputs = tables(app)
     assert list(figures.columns) == ["", "as it was", "what the sliders hold now"]
     now = evaluate(app.session_state["scenario"]).objective("throughput")
     assert human(float(now), "tokens/s") in figures.iloc[0, 2]
@@ -81,7 +82,7 @@ def test_presets_links_and_files_can_be_added() -> None:
     ]
     assert list(kept.values())[1].plan.pp_decode == 9
     assert list(kept)[2] == "mine"
-    assert len(app.table[0].value.columns) == 5
+    assert len(tables(app)[0].columns) == 5
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from explorer.serving.evaluate import evaluate
 from explorer.ui.inside import VIEWS
 from tests.browser import charts_drawn, open_page, settle
 from tests.scenarios import scenario
+from tests.tables import tables
 
 APP = str(Path(__file__).parent.parent / "app.py")
 PRESETS = [f"{preset.id}@{preset.version}" for preset in scenario_presets()]
@@ -82,7 +83,7 @@ def test_sliders_at_both_ends_give_figures_or_a_reason(view: str, end: str, name
 def test_blocking_ranks_the_papers_tile_with_its_exact_bytes() -> None:
     app = inside()
     assert "(720, 2048, 30, 256, 256)" in text(app)
-    tiles = app.table[0].value
+    tiles = tables(app, index=True)[0]
     assert tiles.loc["SM taken", "paper's"].startswith("61,440 B")
     assert tiles.loc["AM taken", "paper's"].startswith(f"{616_448 + 4 * 4096:,} B")
     assert tiles.loc["GSM taken", "paper's"].startswith("5,898,240 B")
@@ -139,7 +140,7 @@ def test_the_kernel_starts_every_16_cycles() -> None:
 
 
 def test_the_ladder_stands_beside_its_measurements() -> None:
-    table = inside("Batching").table[0].value
+    table = tables(inside("Batching"), index=True)[0]
     assert list(table.index) == ["A0", "A1", "A2", "A3-1", "A3-2", "A4"]
     assert table.loc["A2", "Llama-2 7B, measured"].startswith("26.0")
     assert table.loc["A0", "Llama-2 7B, model"].startswith("not modelled")
@@ -214,7 +215,7 @@ def test_what_does_not_fit_has_no_speed() -> None:
         assert "K_2" in said.replace("\\", "")
         assert "tokens/s**" not in said.split("Pools apart")[0]
         assert "launches take" not in said
-    tiles = inside("Blocking", sm_bytes=1024).table[0].value
+    tiles = tables(inside("Blocking", sm_bytes=1024), index=True)[0]
     assert list(tiles.loc["Time"])[:2] == ["–", "–"]
     assert tiles.loc["Rank", "paper's"] == "does not fit"
     assert "no room" in tiles.loc["Rank", "engine's now"]
@@ -238,7 +239,7 @@ def test_attention_beyond_memory_has_no_time() -> None:
     app.number_input(key="inside:seq").set_value(1_000_000).run()
     assert "no method fits" in text(app)
     assert "takes **" not in text(app)
-    assert set(app.table[0].value.loc["Time"]) == {"does not fit"}
+    assert set(tables(app, index=True)[0].loc["Time"]) == {"does not fit"}
     mt = Mt3000.of(Inputs(scenario(MT3000)))
     memory = mt.capacity.memory_bytes
     args = (scalar(128), scalar(128), mt.attention_tiles, mt.cluster)
@@ -269,7 +270,7 @@ def test_the_naive_kernel_is_bound_by_its_own_iterations() -> None:
     assert "2 elements of FP32" in captions
     app.selectbox(key="inside:kernel").set_value("6 × 128 FP32, naive").run()
     assert "(one iteration after another" in text(app)
-    assert app.table[0].value.loc["Bound by"].iloc[-1] == "one iteration after another"
+    assert tables(app, index=True)[0].loc["Bound by"].iloc[-1] == "one iteration after another"
 
 
 @pytest.mark.browser

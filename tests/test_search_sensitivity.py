@@ -250,7 +250,7 @@ def test_the_tornado_shows_the_largest_first_and_says_what_does_not_fit() -> Non
     bandwidth = next(row for row in rows if row.label.startswith("Memory bandwidth"))
     expected = single(base, BANDWIDTH, 60e9, THROUGHPUT) / single(base, BANDWIDTH, 30e9, THROUGHPUT)
     assert bandwidth.high[0].change == pytest.approx(expected - 1)
-    assert bandwidth.label.endswith("<sub>15.0 GB/s or 60.0 GB/s</sub>")
+    assert bandwidth.label.endswith("<br>15.0 GB/s or 60.0 GB/s")
     assert len(tornado_figure(rows).data) == 2
     follows = followed_sensitivity(
         varied_space(base, {"plan.dp_prefill": (1, 2, 3, 4)}), THROUGHPUT

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from explorer.search.space import default_space
 from explorer.search.storage import GRACE_HEARTBEATS, Storage, open_storage
 from explorer.search.studies import begin_or_resume, join, stored_studies
 from explorer.search.study import SearchSettings, search
-from tests.postgres import PASSWORD, Postgres, quoted
+from tests.postgres import PASSWORD, Postgres, postgres_data, quoted
 from tests.test_search_shared import account_is_exact, all_trials, answer, foreign
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -112,12 +112,15 @@ def test_a_killed_workers_trial_is_repeated_and_no_trial_is_lost_or_counted_twic
     marker = tmp_path / "in mid-trial"
     with opened(address) as storage:
         begun = begin_or_resume(storage, "a", SPACE, settings)
-        with (
-            process("-c", WORKER_THAT_HANGS, str(marker), "3", *WORK, address=address) as victim,
-            process("-m", "explorer", *WORK, address=address) as survivor,
-        ):
+        with ExitStack() as workers:
+            hanging = ("-c", WORKER_THAT_HANGS, str(marker), "3", *WORK)
+            victim = workers.enter_context(process(*hanging, address=address))
+            # Alone until it hangs: another one might have done all trials before.
             wait_for(marker.exists)
             begun.refresh()
+            before = begun.done
+            survivor = workers.enter_context(process("-m", "explorer", *WORK, address=address))
+            wait_for(lambda: begun.refresh() and begun.done > before)
             victim.send_signal(signal.SIGKILL)
             assert victim.wait(PATIENCE_S) == -signal.SIGKILL
             out, err = survivor.communicate(timeout=PATIENCE_S)
@@ -317,3 +320,45 @@ def test_a_server_lost_in_mid_search_is_one_sentence(
     with opened(address) as storage:
         assert not join(storage, "a").run().stopped
         account_is_exact(storage, 10)
+
+
+def test_a_server_that_is_stopped_and_started_in_mid_search_has_lost_nothing(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    """The worker ends with one line that says what to do, and doing it completes the search."""
+    marker = tmp_path / "in mid-trial"
+    with postgres_data() as serving:
+        with serving() as server:
+            address = server.create("searches")
+            with opened(address) as storage:
+                begin_or_resume(storage, "a", SPACE, SearchSettings(trials=14, seed=1))
+            code = WORKER_THAT_HANGS.replace(
+                "time.sleep(600)",
+                "while pathlib.Path(sys.argv[1]).exists(): time.sleep(0.02)",
+            )
+            command = ("-c", code, str(marker), "6", *WORK)
+            with ExitStack() as workers:
+                worker = workers.enter_context(process(*command, address=address))
+                wait_for(marker.exists)
+                with opened(address) as storage:
+                    before = [str(trial) for trial in all_trials(storage) if trial.value]
+                kept = workers.pop_all()
+        with kept:
+            marker.unlink()
+            out, err = worker.communicate(timeout=PATIENCE_S)
+        assert (worker.returncode, out) == (2, "")
+        assert "Traceback" not in err
+        last = err.splitlines()[-1]
+        assert last.startswith("explorer: storage = postgresql://")
+        assert "the same search goes on once it can be used again" in last
+        assert PASSWORD not in err
+        assert before
+        with serving():
+            with process("-m", "explorer", *WORK, address=address) as again:
+                out, err = again.communicate(timeout=PATIENCE_S)
+            assert again.returncode == 0, err
+            assert json.loads(out)["trials"] == 14
+            with opened(address) as storage:
+                account_is_exact(storage, 14)
+                after = [str(trial) for trial in all_trials(storage)]
+            assert set(before) <= set(after)

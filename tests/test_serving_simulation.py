@@ -16,7 +16,7 @@ from explorer.serving.simulation_plan import SimulationPlan, misfits
 from explorer.serving.simulation_results import Detail
 from explorer.serving.steady_state import steady_batch_seconds
 from explorer.serving.trace import Trace
-from tests.pipeline_model import Model, Numbers
+from tests.pipeline_model import Model, numbers_of
 from tests.scenarios import ASCEND, MT3000, random_plans, scenario
 
 SATURATED = {"simulation.arrivals": "saturated"}
@@ -153,21 +153,8 @@ def random_case(seed):
 @pytest.mark.parametrize("seed", range(40))
 def test_every_request_is_where_an_independent_model_has_it(seed):
     s, pools, trace = random_case(seed)
-    plan, policy = s.plan, s.simulation.policy
-    capacity = s.simulation.buffer_micro_batches * plan.micro_batch_decode
-    places = {"bounded": capacity, "unbounded": None, "no_buffer": 0}[policy]
     times = ServiceTimes(s)
-    numbers = Numbers(
-        pools=pools,
-        lines=plan.dp_prefill,
-        prefill_stages=plan.pp_prefill,
-        micro_batch_prefill=plan.micro_batch_prefill,
-        micro_batch_decode=plan.micro_batch_decode,
-        decode_stages=plan.pp_decode,
-        places=places,
-        waiting=s.simulation.waiting_seconds,
-        by_length=s.simulation.grouping == "by_length",
-    )
+    numbers = numbers_of(s, pools)
     columns = (trace.arrival_seconds, trace.prompt_tokens, trace.output_tokens)
     requests = list(zip(*(column.tolist() for column in columns), strict=True))
     model = Model(numbers, requests, times.prefill, times.decode)
@@ -181,8 +168,8 @@ def test_every_request_is_where_an_independent_model_has_it(seed):
         expected = [getattr(request, attribute) for request in model.requests]
         np.testing.assert_allclose(found[name], expected, rtol=1e-9, atol=1e-9, err_msg=name)
     assert result.requests == 80
-    if places:
-        assert model.most_ahead <= places
+    if numbers.places:
+        assert model.most_ahead <= numbers.places
 
 
 def shared_ends(s, trace, times):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from explorer.config.errors import InputError, Problem, refuse, shown
 from explorer.config.migrations import migrated
@@ -69,20 +68,6 @@ def read_bounded(reference: str) -> bytes:
         raise refuse("file", reference, f"cannot be read: {reason}") from None
 
 
-def write_json(reference: str, document: dict[str, Any], field: str) -> None:
-    """Write a document of plain JSON values to a file.
-
-    Raises:
-        InputError: names ``field`` when the file cannot be written.
-    """
-    text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
-    try:
-        Path(reference).write_text(text + "\n", encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a usable path"
-        raise refuse(field, reference, f"cannot be written: {reason}") from None
-
-
 def parse_json_object(content: str | bytes, name: str = "file") -> dict[str, Any]:
     """Return the parsed JSON object.
 
@@ -115,7 +100,7 @@ def validated(value: object, document: type[AnyDocument], prefix: str = "") -> A
         raise InputError(problems.values()) from None
 
 
-def _problem(item: ErrorDetails, prefix: str) -> Problem:
+def _problem(item: Mapping[str, Any], prefix: str) -> Problem:
     place = [shown(str(part)) for part in item["loc"] if part not in NUMBER_TYPES]
     return Problem(
         ".".join([prefix, *place] if prefix else place),

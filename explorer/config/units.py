@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 SIGNIFICANT = 3
 DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -13,28 +14,48 @@ TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 SECONDS_AS_MINUTES = 600.0
 SECONDS_AS_HOURS = 36000.0
 LARGEST_PLAIN = 1e15
+HUNDRED, THOUSAND = 99.95, 1000
+RATE = "/"
+"""What the units of rates have in common: ``tokens/s``."""
+ROUNDS_UP = 0.9995
+"""Part of the next larger unit that three figures show as one of it: 999.6 kB is 1.00 MB."""
 
 
 def significant(value: float, figures: int = SIGNIFICANT) -> str:
-    """Return a number with some significant figures, grouped.
+    """Return a number rounded to some significant figures, grouped: 12345.6 is ``12,300``.
 
-    Whole parts keep all their digits: 12345.6 is ``12,346``.
+    What is counted is exact, and not for this function.
     """
     if value == 0:
         return "0"
     if not math.isfinite(value) or abs(value) >= LARGEST_PLAIN:
         return f"{value:.{figures - 1}e}"
-    decimals = max(figures - 1 - math.floor(math.log10(abs(value))), 0)
-    text = f"{round(value, decimals):,.{decimals}f}"
+    # The exponent after rounding: 9.999 is 10.0.
+    digits, exponent = f"{value:.{figures - 1}e}".split("e")
+    decimals = max(figures - 1 - int(exponent), 0)
+    text = f"{float(f'{digits}e{exponent}'):,.{decimals}f}"
     return text if text.strip("-0.,") else f"{value:.{figures - 1}e}"
+
+
+def given(value: float) -> str:
+    """Return a number that a person gave, with every digit of it, grouped: ``2,345.5``."""
+    plain = 1 / LARGEST_PLAIN <= abs(value) < LARGEST_PLAIN
+    return f"{Decimal(repr(float(value))):,f}".removesuffix(".0") if plain else f"{value:g}"
+
+
+def percent(fraction: float) -> str:
+    """Return an error or a loss with one decimal, as columns of them read; 3 figures from 100 %."""
+    value = 100 * fraction
+    return f"{value:.1f} %" if abs(value) < HUNDRED else f"{significant(value)} %"
 
 
 def human(value: float | None, unit: str = "") -> str:
     """Return a value with its unit for display, ``-`` for a missing one.
 
-    ``iB`` shows bytes with binary prefixes (1 KiB = 1024 B), as scratchpads are sized. Other bytes
-    and rates take decimal prefixes (1 GB = 1e9 B), seconds become ms, µs, min or h, and a
-    fraction becomes a percentage.
+    Quantities take three significant figures. Whole numbers of anything that is no rate are
+    counts, and keep every digit. ``iB`` shows bytes with binary prefixes (1 KiB = 1024 B), as
+    scratchpads are sized. Other bytes and rates take decimal prefixes (1 GB = 1e9 B), seconds
+    become ms, µs, min or h, and a fraction becomes a percentage.
     """
     if value is None or math.isnan(value):
         return "–"
@@ -46,9 +67,11 @@ def human(value: float | None, unit: str = "") -> str:
         return _human_binary(value)
     if unit in SCALED_UNITS:
         for factor, prefix in DECIMAL:
-            if abs(value) >= factor:
+            if abs(value) >= ROUNDS_UP * factor:
                 return f"{significant(value / factor)} {prefix}{unit}"
-    number = f"{value:,.0f}" if float(value).is_integer() and abs(value) < LARGEST_PLAIN else ""
+    exact = THOUSAND if RATE in unit else LARGEST_PLAIN
+    counted = float(value).is_integer() and abs(value) < exact
+    number = f"{value:,.0f}" if counted else ""
     return f"{number or significant(value)} {_singular(unit) if value == 1 else unit}".rstrip()
 
 
@@ -60,8 +83,13 @@ def _singular(unit: str) -> str:
 def _human_binary(value: float) -> str:
     for factor, prefix in BINARY:
         if abs(value) >= factor:
-            return f"{significant(value / factor)} {prefix}B"
-    return f"{significant(value)} B"
+            return f"{_binary_figures(value / factor)} {prefix}B"
+    return f"{_binary_figures(value)} B"
+
+
+def _binary_figures(value: float) -> str:
+    """Return three figures, or the four of 1000 to 1023."""
+    return significant(value, len(f"{abs(value):.0f}") if abs(value) >= THOUSAND else SIGNIFICANT)
 
 
 def _human_time(seconds: float) -> str:
@@ -70,6 +98,6 @@ def _human_time(seconds: float) -> str:
     if seconds >= SECONDS_AS_MINUTES:
         return f"{significant(seconds / 60)} min"
     for factor, name in TIMES:
-        if abs(seconds) >= factor:
+        if abs(seconds) >= ROUNDS_UP * factor:
             return f"{significant(seconds / factor)} {name}"
     return "0 s" if seconds == 0 else f"{significant(seconds / 1e-9)} ns"

@@ -111,9 +111,9 @@ def stage_contents(model: Model, pp: int) -> tuple[StageContents, ...]:
     return tuple(stages)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _candidate_table(layer_kinds: tuple[LayerKind, ...], kinds: tuple[LayerKind, ...]) -> Array:
-    """Return candidates [PP + 1, candidates, kinds + 2]; row 0 is unused."""
+    """Return candidates [PP + 1, candidates, kinds + 2]; row 0 is unused. At most 8 MB of them."""
     layers = len(layer_kinds)
     rows = [_undominated(_shares(layer_kinds, kinds, pp)) for pp in range(1, layers + 1)]
     most = max(map(len, rows))

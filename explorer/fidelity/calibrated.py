@@ -9,7 +9,7 @@ from pathlib import PurePath
 from explorer.chips.ascend910a_synced import STACK, WALL
 from explorer.config.chip import Chip
 from explorer.config.errors import refuse
-from explorer.config.units import human, significant
+from explorer.config.units import human, percent, significant
 from explorer.fidelity.calibration import Calibration, FittedConstant
 from explorer.fidelity.intervals import CONFIDENCE
 
@@ -78,7 +78,7 @@ def headline(calibration: Calibration) -> str:
         return f"{used} {verb} no constant of {chip} that may be fitted: it stays as it is"
     moved = sum(constant.moved for constant in calibration.constants)
     before, after, left_out = (
-        _percent(calibration.mean_error(which)) for which in ("before", "after", "left_out")
+        percent(calibration.mean_error(which)) for which in ("before", "after", "left_out")
     )
     errors = f"mean error from {before} to {after} (left out {left_out})"
     if not moved:
@@ -192,7 +192,3 @@ def _files(calibration: Calibration) -> str:
 
 def _counted(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.1f} %"

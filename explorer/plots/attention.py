@@ -13,14 +13,15 @@ from explorer.costs.attention import METHODS, AttentionTiles, Method, attention_
 from explorer.costs.gemm import GemmCluster
 from explorer.fidelity.measurements import Measurement
 from explorer.plots.measured import add_measured
-from explorer.plots.style import BLUE, GREY, ORANGE, RED, base_figure
+from explorer.plots.palette import COMPARED, NEUTRAL, Look
+from explorer.plots.style import base_figure
 
 SHORTEST, LONGEST, POINTS = 64, 16384, 61
 MS = 1e3
-LINES: dict[Method, tuple[str, str, str]] = {
-    "mt": ("MT", BLUE, "solid"),
-    "flash": ("Flash", ORANGE, "dash"),
-    "unfused": ("Unfused", RED, "dot"),
+LINES: dict[Method, tuple[str, Look]] = {
+    "mt": ("MT", COMPARED[0]),
+    "flash": ("Flash", COMPARED[1]),
+    "unfused": ("Unfused", COMPARED[2]),
 }
 
 
@@ -75,24 +76,24 @@ def attention_figure(data: AttentionTimes, chosen_seq: float) -> go.Figure:
     """Draw log-log lines, measured cells as open circles, the chosen S as a dotted line."""
     figure = base_figure(360, "attention")
     for line in data.lines:
-        name, colour, dash = LINES[line.method]
+        name, look = LINES[line.method]
         figure.add_scatter(
             x=line.seq,
             y=[MS * seconds for seconds in line.seconds],
             mode="lines",
             name=name,
-            line={"color": colour, "width": 2, "dash": dash},
+            line=look.line,
             customdata=[human(seconds, "s") for seconds in line.seconds],
-            hovertemplate=f"{name}, S = %{{x:,.0f}}: %{{customdata}}<extra></extra>",
+            hovertemplate=f"{name} takes %{{customdata}} at S = %{{x:,.0f}} tokens<extra></extra>",
         )
     add_measured(
         figure,
         [seq for _, seq, _ in data.measured],
         [MS * seconds for _, _, seconds in data.measured],
-        [f"measured, {m}, S = {seq:,.0f}: {human(s, 's')}" for m, seq, s in data.measured],
+        [f"{m} measured at S = {seq:,.0f} tokens: {human(s, 's')}" for m, seq, s in data.measured],
         "measured (Table IX)",
     )
-    figure.add_vline(x=chosen_seq, line={"dash": "dot", "color": GREY})
+    figure.add_vline(x=chosen_seq, line={"dash": "dot", "color": NEUTRAL})
     figure.update_xaxes(
         title="S [tokens] (dotted: chosen)",
         type="log",

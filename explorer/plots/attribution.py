@@ -14,8 +14,18 @@ from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
 from explorer.costs.arrays import Array, Codes
 from explorer.plots.curves import fine_rows, log_row_axis, mark_present, thinned
-from explorer.plots.measured import MEASURED_MARK
-from explorer.plots.style import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, base_figure
+from explorer.plots.measured import add_measured
+from explorer.plots.palette import (
+    ACTIVATIONS,
+    COMMUNICATION,
+    COMPUTE,
+    HOST,
+    ISSUE,
+    KV_CACHE,
+    NEUTRAL,
+    Dash,
+)
+from explorer.plots.style import base_figure
 from explorer.serving.evaluate import evaluate
 from explorer.serving.slice_study import jump_rows, rows_of_a_pass
 from explorer.serving.stages import slowest_prefill_share
@@ -42,15 +52,16 @@ PHASE_WORDS = {
     "other": "rest",
     "host_issue_wait": "waiting for the host",
 }
-PHASE_COLOURS = {
-    "gated_delta": RED,
-    "full_attention": PINK,
-    "projections": BLUE,
-    "tp_all_reduce": GREEN,
-    "norms": SKY,
-    "other": GREY,
-    "host_issue_wait": ORANGE,
+PHASE_LOOKS: dict[str, tuple[str, Dash]] = {
+    "gated_delta": (ISSUE, "dash"),
+    "full_attention": (KV_CACHE, "dot"),
+    "projections": (COMPUTE, "solid"),
+    "tp_all_reduce": (COMMUNICATION, "dashdot"),
+    "norms": (ACTIVATIONS, "longdash"),
+    "other": (NEUTRAL, "longdashdot"),
+    "host_issue_wait": (HOST, "solid"),
 }
+"""The colour of the resource that most of a phase is of, and a dash."""
 
 
 class Profile(NamedTuple):
@@ -168,7 +179,7 @@ def attribution_figure(
     for name, seconds in profile.seconds.items():
         if not np.any(seconds > 0):
             continue
-        colour, words = PHASE_COLOURS[name], PHASE_WORDS[name]
+        (colour, dash), words = PHASE_LOOKS[name], PHASE_WORDS[name]
         whole = 100 * profile.share(name)
         shown = thinned(profile.rows, whole, MOST_POINTS)
         rows_shown, share = profile.rows[shown], whole[shown]
@@ -178,7 +189,7 @@ def attribution_figure(
             mode="lines",
             name=words,
             legendgroup=name,
-            line={"color": colour, "width": 2},
+            line={"color": colour, "dash": dash, "width": 2},
             customdata=[
                 f"{words}, {human(float(rows), 'rows')}: {human(float(part), 's')}, "
                 f"{significant(float(value))} %"
@@ -187,22 +198,20 @@ def attribution_figure(
             hovertemplate="%{customdata}<extra></extra>",
         )
         points = [point for point in measured if point.phase == name]
-        if points:
-            figure.add_scatter(
-                x=[point.rows for point in points],
-                y=[100 * point.share for point in points],
-                mode="markers",
-                name=f"{words}, measured",
-                legendgroup=name,
-                showlegend=False,
-                marker={**MEASURED_MARK, "color": colour, "line": {"width": 2, "color": colour}},
-                customdata=[
-                    f"{words}, measured at {human(float(point.rows), 'rows')}: "
-                    f"{human(point.seconds, 's')}, {significant(100 * point.share)} %"
-                    for point in points
-                ],
-                hovertemplate="%{customdata}<extra></extra>",
-            )
+        add_measured(
+            figure,
+            [point.rows for point in points],
+            [100 * point.share for point in points],
+            [
+                f"{words}, measured at {human(float(point.rows), 'rows')}: "
+                f"{human(point.seconds, 's')}, {significant(100 * point.share)} %"
+                for point in points
+            ],
+            f"{words}, measured",
+            colour,
+            legendgroup=name,
+            showlegend=False,
+        )
     mark_present(figure, present, 0.48)
     log_row_axis(figure, profile.rows)
     figure.update_yaxes(title="share", ticksuffix=" %", rangemode="tozero")

@@ -12,7 +12,8 @@ from explorer.config.sizes import caches_tokens
 from explorer.config.units import human
 from explorer.costs.arrays import ZERO, Array, Mask, choose, total
 from explorer.costs.memory import attended_tokens, kv_bytes_per_token_layer, stage_read_bytes
-from explorer.plots.style import BLUE, GREEN, PINK, base_figure
+from explorer.plots.palette import COMPARED, KV_CACHE, Look
+from explorer.plots.style import base_figure, tick_text
 from explorer.serving.evaluate import Evaluation, evaluate
 
 BATCH_PATH = "plan.micro_batch_decode"
@@ -115,7 +116,7 @@ def step_traffic(evaluation: Evaluation) -> tuple[Array, Array]:
 def throughput_figure(data: Batching) -> go.Figure:
     """Draw throughput against the micro-batches at which the plan fits."""
     figure = base_figure(270, "batching")
-    _fitting_lines(figure, data, data.throughput, BLUE, "tokens/s")
+    _fitting_lines(figure, data, data.throughput, COMPARED[0], "tokens/s")
     _mark_crossing(figure, data)
     figure.update_yaxes(title="B N / T_latency [tokens/s]", rangemode="tozero")
     return figure
@@ -124,26 +125,26 @@ def throughput_figure(data: Batching) -> go.Figure:
 def latency_figure(data: Batching) -> go.Figure:
     """Draw the time of one batch against the micro-batches at which the plan fits."""
     figure = base_figure(270, "latency")
-    _fitting_lines(figure, data, data.latency_seconds, GREEN, "s")
+    _fitting_lines(figure, data, data.latency_seconds, COMPARED[0], "s")
     _mark_crossing(figure, data)
     figure.update_yaxes(
         title="T_latency [s]",
         type="log",
         tickvals=SECOND_TICKS,
-        ticktext=[human(seconds) for seconds in SECOND_TICKS],
+        ticktext=[tick_text(seconds) for seconds in SECOND_TICKS],
     )
     return figure
 
 
 def _fitting_lines(
-    figure: go.Figure, data: Batching, values: tuple[float, ...], colour: str, unit: str
+    figure: go.Figure, data: Batching, values: tuple[float, ...], look: Look, unit: str
 ) -> None:
     points = range(len(values))
     figure.add_scatter(
         x=[data.micro_batch[i] for i in points],
         y=[values[i] if data.fits[i] else None for i in points],
         mode="lines+markers",
-        line={"color": colour, "width": 2},
+        line=look.line,
         marker={"size": 5},
         showlegend=False,
         customdata=[
@@ -159,4 +160,4 @@ def _fitting_lines(
 
 def _mark_crossing(figure: go.Figure, data: Batching) -> None:
     if data.crossing is not None:
-        figure.add_vline(x=data.crossing, line={"dash": "dash", "color": PINK})
+        figure.add_vline(x=data.crossing, line={"dash": "dash", "color": KV_CACHE})

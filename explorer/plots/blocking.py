@@ -12,11 +12,11 @@ from explorer.costs.gemm import GemmCluster, GemmTile, gemm_cost
 from explorer.costs.tile_search import Product, idle_dsps, staircase_rows
 from explorer.fidelity.measurements import Measurement
 from explorer.plots.measured import add_measured
-from explorer.plots.style import BLUE, ORANGE, base_figure
+from explorer.plots.palette import COMPARED
+from explorer.plots.style import base_figure
 
 MOST_ROUNDS = 30
 MARGIN = 1.1
-LINES = ((BLUE, "solid"), (ORANGE, "dash"))
 MS = 1e3
 
 
@@ -84,13 +84,13 @@ def staircase_data(
 def staircase_figure(data: Staircase) -> go.Figure:
     """Draw the stairs as lines, measured products as open circles."""
     figure = base_figure(340, f"staircase {data.product.k} {data.product.n}")
-    for line, (colour, dash) in zip(data.stairs, LINES, strict=False):
+    for line, look in zip(data.stairs, COMPARED, strict=False):
         figure.add_scatter(
             x=line.rows,
             y=[MS * seconds for seconds in line.seconds],
             mode="lines",
             name=line.name,
-            line={"color": colour, "width": 2, "dash": dash},
+            line=look.line,
             customdata=line.sentences,
             hovertemplate="%{customdata}<extra></extra>",
         )
@@ -98,7 +98,7 @@ def staircase_figure(data: Staircase) -> go.Figure:
         figure,
         [rows for rows, _ in data.measured],
         [MS * seconds for _, seconds in data.measured],
-        [f"measured, M = {rows:,.0f}: {human(s, 's')}" for rows, s in data.measured],
+        [f"measured at M = {rows:,.0f}: {human(s, 's')}" for rows, s in data.measured],
         "measured (Table VIII)",
     )
     figure.update_xaxes(title=f"M [rows], K = {data.product.k:,}, N = {data.product.n:,}")

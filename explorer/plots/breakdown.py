@@ -8,20 +8,34 @@ import plotly.graph_objects as go
 
 from explorer.config.units import human
 from explorer.costs.terms import Bound, Stage
-from explorer.plots.style import COLOUR_OF_BOUND, NAME_OF_BOUND, base_figure, words
+from explorer.plots.palette import text_on
+from explorer.plots.style import (
+    ASSUMED_KINDS,
+    ASSUMED_SHAPE,
+    COLOUR_OF_BOUND,
+    EDGE,
+    NAME_OF_BOUND,
+    SMALLEST_TEXT,
+    add_assumed_key,
+    base_figure,
+    hatched,
+    resource,
+    words,
+)
 from explorer.serving.evaluate import Evaluation
 
 SMALLEST_SHARE = 0.005
 
 
 class Part(NamedTuple):
-    """One term of a pass: its share of the pass and what binds it."""
+    """One term of a pass: its share of the pass, what binds it, and whether that is assumed."""
 
     pool: str
     name: str
     seconds: float
     share: float
     bound: Bound
+    assumed: bool
 
 
 def breakdown_data(evaluation: Evaluation) -> tuple[Part, ...]:
@@ -33,34 +47,39 @@ def breakdown_data(evaluation: Evaluation) -> tuple[Part, ...]:
 
 
 def breakdown_figure(parts: tuple[Part, ...]) -> go.Figure:
-    """Draw one stacked bar a pool, coloured by what binds each term."""
-    figure = base_figure(230, "breakdown")
+    """Draw one stacked bar a pool: the colour is what binds a term, hatched what is assumed."""
+    figure = base_figure(270, "breakdown")
     named: set[str] = set()
     for part in parts:
         if part.share < SMALLEST_SHARE:
             continue
-        resource = NAME_OF_BOUND[part.bound]
+        name, colour = resource(part.bound), COLOUR_OF_BOUND[part.bound]
         figure.add_bar(
             y=[part.pool],
             x=[100 * part.share],
             orientation="h",
-            name=resource,
-            legendgroup=resource,
-            showlegend=resource not in named,
+            name=name,
+            legendgroup=name,
+            showlegend=name not in named,
             marker={
-                "color": COLOUR_OF_BOUND[part.bound],
-                "line": {"width": 1, "color": "white"},
+                "color": colour,
+                "line": EDGE,
+                "pattern": hatched(colour, ASSUMED_SHAPE if part.assumed else ""),
             },
             text=[words(part.name)],
             textposition="inside",
             insidetextanchor="middle",
+            insidetextfont={"color": text_on(colour)},
             hovertemplate=(
                 f"{words(part.name)}: {human(part.seconds, 's')} of the {part.pool}, "
-                f"%{{x:.1f}} %, bound by {resource}<extra></extra>"
+                f"%{{x:.3g}} %, bound by {NAME_OF_BOUND[part.bound]}"
+                f"{', by assumed or fitted numbers' if part.assumed else ''}<extra></extra>"
             ),
         )
-        named.add(resource)
-    figure.update_layout(barmode="stack", uniformtext={"minsize": 9, "mode": "hide"})
+        named.add(name)
+    if any(part.assumed and part.share >= SMALLEST_SHARE for part in parts):
+        add_assumed_key(figure)
+    figure.update_layout(barmode="stack", uniformtext={"minsize": SMALLEST_TEXT, "mode": "hide"})
     figure.update_xaxes(title="share of the time", ticksuffix=" %", range=[0, 100])
     figure.update_yaxes(autorange="reversed", title=None)
     return figure
@@ -75,6 +94,7 @@ def _parts(pool: str, stage: Stage) -> list[Part]:
             float(term.seconds),
             float(term.seconds) / whole,
             Bound(int(term.bound_by)),
+            bool(term.kinds & ASSUMED_KINDS),
         )
         for term in stage.terms
         if float(term.seconds) > 0

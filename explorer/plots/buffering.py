@@ -8,17 +8,19 @@ import plotly.graph_objects as go
 
 from explorer.config.units import human
 from explorer.costs.buffering import Interval, Timeline
-from explorer.plots.style import BLUE, GREEN, GREY, ORANGE, SKY, base_figure
+from explorer.plots.palette import ACTIVATIONS, COMPUTE, NEUTRAL, WEIGHTS
+from explorer.plots.style import base_figure, hatched
 
 MOST_BARS = 180
 US = 1e6
 ROWS = {
-    "load_x": ("T1 · X2 in", SKY),
-    "load_w": ("T2 · W2 in", ORANGE),
-    "compute": ("T3 · compute", BLUE),
-    "store": ("T4 · Y2 out", GREEN),
+    "load_x": ("T1 · X2 in", ACTIVATIONS),
+    "load_w": ("T2 · W2 in", WEIGHTS),
+    "compute": ("T3 · compute", COMPUTE),
+    "store": ("T4 · Y2 out", ACTIVATIONS),
 }
-FAINT, STRONG = 0.5, 1.0
+OTHER_BLOCK = "x"
+"""Pattern of every second block of Y2."""
 
 
 class Gantt(NamedTuple):
@@ -36,7 +38,7 @@ def gantt_data(timeline: Timeline) -> Gantt:
 
 
 def gantt_figure(gantt: Gantt) -> go.Figure:
-    """Draw a row for each kind of work; blocks of Y2 alternate strong and faint."""
+    """Draw a row for each kind of work; every second block of Y2 is hatched."""
     figure = base_figure(260, "gantt")
     for what, (row, colour) in ROWS.items():
         bars = [bar for bar in gantt.bars if bar.what == what]
@@ -49,8 +51,11 @@ def gantt_figure(gantt: Gantt) -> go.Figure:
             showlegend=False,
             marker={
                 "color": colour,
-                "opacity": [FAINT if bar.block % 2 else STRONG for bar in bars],
-                "line": {"width": 0.5, "color": GREY},
+                "pattern": {
+                    **hatched(colour, ""),
+                    "shape": [OTHER_BLOCK if bar.block % 2 else "" for bar in bars],
+                },
+                "line": {"width": 0.5, "color": NEUTRAL},
             },
             customdata=[
                 f"block {bar.block + 1}, {'tile' if what == 'store' else 'iteration'} "

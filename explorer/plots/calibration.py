@@ -31,5 +31,5 @@ def before_after(calibration: Calibration, most: int = MOST_ROWS) -> BeforeAfter
 
 
 def before_after_figure(data: BeforeAfter) -> go.Figure:
-    """Draw the rows before (hollow) and after, log axes, with the ±10 % band."""
+    """Draw the rows before (thin crosses) and after, log axes, with the ±10 % band."""
     return parity_figure(data.after, data.before, height=340)

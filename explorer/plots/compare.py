@@ -9,23 +9,19 @@ import plotly.graph_objects as go
 
 from explorer.config.units import human, significant
 from explorer.costs.terms import Bound, Stage
-from explorer.plots.memory import PARTS, Bar, memory_bars
+from explorer.plots.memory import Bar, add_parts, memory_bars
+from explorer.plots.palette import COMPARED
 from explorer.plots.roofline import Roofline, roofline_data
 from explorer.plots.style import (
-    BLUE,
     COLOUR_OF_BOUND,
-    GREEN,
+    EDGE,
     NAME_OF_BOUND,
-    ORANGE,
-    PINK,
     base_figure,
+    resource,
     words,
 )
 from explorer.serving.comparison import Candidate
 
-COLOURS = (BLUE, ORANGE, GREEN, PINK)
-DASHES = ("solid", "dash", "dot", "dashdot")
-SYMBOLS = ("circle", "square", "triangle-up", "star")
 OPEN = {"prefill": "", "decode": "-open"}
 LONGEST_NAME = 28
 
@@ -74,33 +70,13 @@ def budget_figure(bars: Sequence[BudgetBar]) -> go.Figure:
     """Draw every budget as a share of its capacity; past 100 % it does not fit."""
     figure = base_figure(100 + 34 * len(bars), "compare_memory")
     labels = [f"{bar.bar.name} · {bar.scenario}" for bar in bars]
-    for part, colour in PARTS:
-        sizes = [bar.bar.parts.get(part, 0.0) for bar in bars]
-        if not any(sizes):
-            continue
-        figure.add_bar(
-            y=labels,
-            x=[_share(size, bar.bar) for size, bar in zip(sizes, bars, strict=True)],
-            orientation="h",
-            name=part,
-            marker={"color": colour},
-            customdata=[
-                f"{label}: {part} takes {human(size, 'B')} of {human(bar.bar.limit_bytes, 'B')}"
-                for label, size, bar in zip(labels, sizes, bars, strict=True)
-            ],
-            hovertemplate="%{customdata}<extra></extra>",
-        )
+    add_parts(figure, labels, [bar.bar for bar in bars])
     figure.update_layout(
         barmode="stack",
         xaxis={"title": "share of capacity", "ticksuffix": " %", "rangemode": "tozero"},
         yaxis={"autorange": "reversed"},
     )
-    figure.add_vline(x=100, line={"dash": "dash", "color": "#8C8C8C"})
     return figure
-
-
-def _share(size: float, bar: Bar) -> float:
-    return 100 * size / bar.limit_bytes if bar.limit_bytes else 0.0
 
 
 def time_bars(candidates: Sequence[Candidate]) -> tuple[TimeBar, ...]:
@@ -128,8 +104,8 @@ def time_figure(bars: Sequence[TimeBar]) -> go.Figure:
             y=labels,
             x=seconds,
             orientation="h",
-            name=NAME_OF_BOUND[bound],
-            marker={"color": COLOUR_OF_BOUND[bound], "line": {"width": 1, "color": "white"}},
+            name=resource(bound),
+            marker={"color": COLOUR_OF_BOUND[bound], "line": EDGE},
             customdata=[
                 f"{label}: {human(value, 's')} of {human(bar.total_seconds, 's')} a batch, "
                 f"{significant(100 * value / bar.total_seconds)} %, bound by "
@@ -158,8 +134,7 @@ def rooflines(candidates: Sequence[Candidate]) -> tuple[tuple[str, Roofline], ..
 def rooflines_figure(named: Sequence[tuple[str, Roofline]]) -> go.Figure:
     """Draw rooflines over each other: a colour, dash and mark a scenario, decode marks open."""
     figure = base_figure(460, "compare_roofline")
-    styles = zip(named, COLOURS, DASHES, SYMBOLS, strict=False)
-    for (name, data), colour, dash, symbol in styles:
+    for (name, data), look in zip(named, COMPARED, strict=False):
         for number, roof in enumerate(data.roofs):
             figure.add_scatter(
                 x=roof.intensities,
@@ -168,7 +143,7 @@ def rooflines_figure(named: Sequence[tuple[str, Roofline]]) -> go.Figure:
                 name=name,
                 legendgroup=name,
                 showlegend=number == 0,
-                line={"color": colour, "dash": dash, "width": 2},
+                line=look.line,
                 hovertemplate=(
                     f"{name}, {roof.name}: at most {human(roof.macs_per_second[-1], 'MAC/s')}, "
                     f"from {significant(roof.threshold)} MAC/B on<extra></extra>"
@@ -182,9 +157,9 @@ def rooflines_figure(named: Sequence[tuple[str, Roofline]]) -> go.Figure:
             legendgroup=name,
             showlegend=False,
             marker={
-                "symbol": [symbol + OPEN[point.pool] for point in data.points],
+                "symbol": [look.symbol + OPEN[point.pool] for point in data.points],
                 "size": 10,
-                "color": colour,
+                "color": look.colour,
             },
             customdata=[
                 f"{name}, {point.pool} {words(point.name)}: "

@@ -8,13 +8,11 @@ from typing import Literal, NamedTuple
 import plotly.graph_objects as go
 
 from explorer.config.units import human
+from explorer.plots.palette import NEUTRAL, look
 from explorer.plots.search import value_axis
-from explorer.plots.style import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, YELLOW, base_figure
+from explorer.plots.style import base_figure
 from explorer.search.certificate import Certificate
 from explorer.search.comparison import Comparison
-
-COLOURS = (BLUE, ORANGE, PINK, SKY, RED, YELLOW, GREY)
-SHAPES: tuple[Literal["solid", "dash", "dot"], ...] = ("solid", "dash", "dot")
 
 
 class Line(NamedTuple):
@@ -65,14 +63,13 @@ def comparison_figure(found: Lines, by: Literal["trial", "seconds"], value_title
             y=line.best,
             mode="lines+markers",
             name=line.name,
-            line={
-                "color": COLOURS[index % len(COLOURS)],
-                "dash": SHAPES[index // len(COLOURS) % len(SHAPES)],
-                "width": 2,
-                "shape": "hv",
-            },
-            marker={"size": 5},
-            hovertemplate=f"{line.name}: %{{y:.4g}} {found.unit} at %{{x:.3g}}<extra></extra>",
+            line={**look(index).line, "shape": "hv"},
+            marker={"size": 7, "symbol": look(index).symbol},
+            customdata=[
+                f"{line.name} found {human(best, found.unit)} {_when(by, at)}"
+                for at, best in zip(along, line.best, strict=True)
+            ],
+            hovertemplate="%{customdata}<extra></extra>",
         )
     if not math.isnan(found.floor):
         figure.add_scatter(
@@ -80,7 +77,7 @@ def comparison_figure(found: Lines, by: Literal["trial", "seconds"], value_title
             y=[found.floor, found.floor],
             mode="lines",
             name=f"{found.floor_name} {human(found.floor, found.unit)}",
-            line={"color": GREEN, "dash": "dash", "width": 2},
+            line={"color": NEUTRAL, "dash": "dash", "width": 2},
             hoverinfo="skip",
         )
     figure.update_xaxes(title="trial" if by == "trial" else "time [s]")
@@ -90,3 +87,7 @@ def comparison_figure(found: Lines, by: Literal["trial", "seconds"], value_title
         # The chart above it has the same lines.
         figure.update_layout(showlegend=False)
     return figure
+
+
+def _when(by: Literal["trial", "seconds"], at: float) -> str:
+    return f"in trial {at:,.0f}" if by == "trial" else f"after {human(at, 's')}"

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from explorer.config.units import human
 from explorer.costs.arrays import Array, Codes
-from explorer.plots.style import GREY
+from explorer.plots.palette import NEUTRAL
 
 SHORTEST, LONGEST = 256, 8192
 FINE = 600
@@ -73,7 +73,7 @@ def mark_present(figure: go.Figure, rows: int, height: float | None = None) -> N
     ``height`` is where words stand, as a share of the picture's, away from the lines; None for
     a chart below one that has them.
     """
-    figure.add_vline(rows, line={"color": GREY, "width": 1, "dash": "dot"})
+    figure.add_vline(rows, line={"color": NEUTRAL, "width": 1, "dash": "dot"})
     if height is None:
         return
     right = rows > np.sqrt(SHORTEST * LONGEST)
@@ -85,5 +85,5 @@ def mark_present(figure: go.Figure, rows: int, height: float | None = None) -> N
         showarrow=False,
         xanchor="right" if right else "left",
         xshift=-4 if right else 4,
-        font={"size": 12, "color": GREY},
+        font={"size": 12},
     )

@@ -9,10 +9,11 @@ import plotly.graph_objects as go
 
 from explorer.config.errors import InputError
 from explorer.config.presets import load_chip
-from explorer.config.units import human
+from explorer.config.units import human, percent
 from explorer.fidelity.measurements import Measurement
 from explorer.fidelity.report import Row
-from explorer.plots.style import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, YELLOW, base_figure
+from explorer.plots.palette import MOSS, NEUTRAL, PLUM, SLATE, STEEL, TAN
+from explorer.plots.style import base_figure
 
 MOST_POINTS = 200
 BAND = 0.1
@@ -28,19 +29,20 @@ LABELS = {
     "ablation_gated_delta": "recurrence kernel",
 }
 MARKS = {
-    "gemm_latency": (BLUE, "circle"),
-    "attention_latency": (ORANGE, "square"),
-    "serving_throughput": (RED, "diamond"),
-    "prefill_throughput": (GREEN, "triangle-up"),
-    "decode_throughput": (PINK, "triangle-down"),
-    "decode_step_time": (PINK, "star"),
-    "phase_time": (SKY, "cross"),
-    "all_reduce_time": (YELLOW, "x"),
-    "ablation_gated_delta": (GREY, "hexagon"),
+    "gemm_latency": (PLUM, "circle"),
+    "attention_latency": (STEEL, "square"),
+    "serving_throughput": (MOSS, "diamond"),
+    "prefill_throughput": (TAN, "triangle-up"),
+    "decode_throughput": (SLATE, "triangle-down"),
+    "decode_step_time": (PLUM, "hourglass"),
+    "phase_time": (STEEL, "cross"),
+    "all_reduce_time": (MOSS, "x"),
+    "ablation_gated_delta": (TAN, "hexagon"),
 }
 UNIT_OF = {"time": "s", "rate": "tokens/s"}
 NAME_OF_UNIT = {"s": "times", "tokens/s": "rates"}
-OTHER_MARK = (GREY, "circle-open")
+OTHER_MARK = (SLATE, "pentagon")
+BEFORE_SYMBOL = "x-thin-open"
 
 
 class ParityPoint(NamedTuple):
@@ -75,19 +77,24 @@ def parity_figure(data: Parity, before: Sequence[ParityPoint] = (), height: int 
 
     Args:
         data: what is drawn by quantity.
-        before: the same rows at another time, drawn hollow and grey behind them.
+        before: the same rows at another time, drawn as thin grey crosses behind them.
         height: pixels.
     """
     figure = base_figure(height, "parity")
-    figure.add_hrect(1 - BAND, 1 + BAND, fillcolor=GREEN, opacity=0.15, line_width=0)
-    figure.add_hline(1, line={"color": GREY, "width": 1})
+    figure.add_hrect(1 - BAND, 1 + BAND, fillcolor=NEUTRAL, opacity=0.2, line_width=0)
+    figure.add_hline(1, line={"color": NEUTRAL, "width": 1})
     if before:
         figure.add_scatter(
             x=[point.measured for point in before],
             y=[point.ratio for point in before],
             mode="markers",
             name="before",
-            marker={"color": GREY, "symbol": "circle-open", "size": 9},
+            marker={
+                "color": NEUTRAL,
+                "symbol": BEFORE_SYMBOL,
+                "size": 8,
+                "line": {"width": 2, "color": NEUTRAL},
+            },
             customdata=[point.text for point in before],
             hovertemplate="%{customdata}<extra></extra>",
         )
@@ -101,7 +108,7 @@ def parity_figure(data: Parity, before: Sequence[ParityPoint] = (), height: int 
             y=[point.ratio for point in points],
             mode="markers",
             name=_untagged(quantity_label(quantity, (chip,))),
-            marker={"color": colour, "symbol": symbol, "size": 9, "opacity": 0.85},
+            marker={"color": colour, "symbol": symbol, "size": 9},
             customdata=[point.text for point in points],
             hovertemplate="%{customdata}<extra></extra>",
         )
@@ -166,5 +173,5 @@ def parity_point(m: Measurement, predicted: float, word: str) -> ParityPoint:
     unit = UNIT_OF[m.dimension] if m.dimension else ""
     ratio = predicted / m.si_value
     values = f"measured {human(m.si_value, unit)}, {word} {human(predicted, unit)}"
-    text = f"{_untagged(m.id)}: {values}, {100 * (ratio - 1):+.1f} %"
+    text = f"{_untagged(m.id)}: {values}, {'+' if ratio >= 1 else ''}{percent(ratio - 1)}"
     return ParityPoint(m.quantity, m.chip, m.si_value, ratio, text)

@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 from explorer.config.units import human, significant
 from explorer.costs.fusion import Partition
 from explorer.costs.graph import Graph
-from explorer.plots.style import BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, base_figure, words
+from explorer.plots.palette import NEUTRAL, look, text_on
+from explorer.plots.style import base_figure, words
 
-COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, RED)
 ROW_HEIGHT = 24
 NAMES = {
     "rope": "RoPE",
@@ -61,19 +61,23 @@ def fusion_data(graph: Graph, partition: Partition, threshold: float) -> tuple[B
 
 
 def fusion_figure(bars: tuple[Bar, ...], threshold: float) -> go.Figure:
-    """Draw one bar an operator; one colour a region, grey for what stays alone."""
+    """Draw one bar an operator; a colour and a number a region, grey for what stays alone."""
     figure = base_figure(110 + ROW_HEIGHT * len(bars), "fusion")
     names = [operator_name(bar.name) for bar in bars]
     fused = list(dict.fromkeys(bar.region for bar in bars if not bar.alone))
     for region in dict.fromkeys(bar.region for bar in bars):
         mine = [bar for bar in bars if bar.region == region]
-        colour = COLOURS[fused.index(region) % len(COLOURS)] if region in fused else GREY
+        colour = look(fused.index(region)).colour if region in fused else NEUTRAL
         figure.add_bar(
             y=[operator_name(bar.name) for bar in mine],
             x=[bar.density for bar in mine],
             orientation="h",
             name=f"region {region}",
             marker={"color": colour},
+            text=f"region {region}" if region in fused else "alone",
+            textposition="auto",
+            insidetextfont={"color": text_on(colour)},
+            cliponaxis=False,
             customdata=[
                 f"{'high' if bar.high else 'low'} density, {significant(bar.density)} MAC/B; "
                 f"{human(bar.ddr_bytes, 'B')} of DDR traffic on its own"
@@ -81,7 +85,7 @@ def fusion_figure(bars: tuple[Bar, ...], threshold: float) -> go.Figure:
             ],
             hovertemplate="%{y}: %{customdata}<extra></extra>",
         )
-    figure.add_vline(x=threshold, line={"dash": "dash", "color": GREY})
+    figure.add_vline(x=threshold, line={"dash": "dash", "color": NEUTRAL})
     figure.update_layout(barmode="overlay", bargap=0.2)
     figure.update_xaxes(
         title="density of a block [MAC/B], dashed: high from here",

@@ -12,10 +12,10 @@ from explorer.costs.arrays import Array, scalar
 from explorer.costs.gemm import GemmCluster, GemmCost, GemmTile, gemm_cost
 from explorer.fidelity.measurements import Measurement
 from explorer.plots.measured import add_measured
-from explorer.plots.style import BLUE, GREEN, ORANGE, base_figure
+from explorer.plots.palette import COMPARED
+from explorer.plots.style import base_figure
 
 PRECISIONS = ("fp32", "fp16")
-LINE_STYLES = ((BLUE, "solid"), (ORANGE, "dash"), (GREEN, "dot"))
 
 
 class Pair(NamedTuple):
@@ -83,14 +83,14 @@ def halves_figure(found: tuple[Pair, ...]) -> go.Figure:
     """Draw the speed-up against N, one line for each M, with the measured ones beside it."""
     figure = base_figure(360, "halves")
     rows = dict.fromkeys(pair.m for pair in found)
-    for m, (colour, dash) in zip(rows, LINE_STYLES, strict=False):
+    for m, look in zip(rows, COMPARED, strict=False):
         line = [pair for pair in found if pair.m == m]
         figure.add_scatter(
             x=[pair.n for pair in line],
             y=[pair.speed_up for pair in line],
             mode="lines",
             name=f"M = {m:,}",
-            line={"color": colour, "dash": dash, "width": 2},
+            line=look.line,
             customdata=[_sentence(pair) for pair in line],
             hovertemplate="%{customdata}<extra></extra>",
         )

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import plotly.graph_objects as go
 
 from explorer.config.units import significant
-from explorer.plots.style import BLUE, base_figure
+from explorer.plots.palette import PLUM
+from explorer.plots.style import base_figure
 
 ROW_PIXELS, FRAME_PIXELS = 36, 70
 
@@ -27,11 +28,11 @@ def importance_figure(shares: Sequence[Share], title: str) -> go.Figure:
         orientation="h",
         y=[item.label for item in shares],
         x=[100 * item.share for item in shares],
-        marker={"color": BLUE},
+        marker={"color": PLUM},
         text=[f"{significant(100 * item.share)} %" for item in shares],
         textposition="outside",
         cliponaxis=False,
-        hovertemplate="%{y}: %{text}<extra></extra>",
+        hovertemplate="%{y} explains %{text}<extra></extra>",
     )
     most = max((100 * item.share for item in shares), default=1.0)
     figure.update_xaxes(title=title, ticksuffix=" %", range=[0, 1.15 * most or 1.0])

@@ -10,18 +10,20 @@ import plotly.graph_objects as go
 from explorer.config.scenario import Scenario, knob_at
 from explorer.costs.arrays import Array
 from explorer.costs.terms import Bound, Stage
-from explorer.plots.style import BLUE, GREY, ORANGE, PINK, base_figure
+from explorer.plots.palette import COMPARED, NEUTRAL
+from explorer.plots.style import base_figure
 from explorer.serving.evaluate import evaluate
 
 PERCENT = 100
 LAUNCH_MODES = {
-    "per_head": ("each head", PINK, "dot"),
-    "per_operator": ("each operator", ORANGE, "dash"),
-    "unified": ("one a pass", BLUE, "solid"),
+    "per_head": ("each head", COMPARED[2]),
+    "per_operator": ("each operator", COMPARED[1]),
+    "unified": ("one a pass", COMPARED[0]),
 }
 LAST_POWER = {"batch": 9, "prompt": 14}
 """Powers of two up to 512 requests and 16 384 tokens."""
 TITLES = {"batch": "micro-batch [requests]", "prompt": "prompt [tokens]"}
+UNITS = {"batch": "requests", "prompt": "tokens"}
 TICKS = [4**power for power in range(8)]
 
 
@@ -74,15 +76,18 @@ def launch_figure(data: LaunchShares) -> go.Figure:
     """Draw the share of a pass that launches take, one line a mode."""
     figure = base_figure(270, f"launches {data.against}")
     for line in data.lines:
-        name, colour, dash = LAUNCH_MODES[line.mode]
+        name, look = LAUNCH_MODES[line.mode]
         figure.add_scatter(
             x=line.sizes,
             y=[PERCENT * share for share in line.shares],
             mode="lines+markers",
             name=name,
-            line={"color": colour, "width": 2, "dash": dash},
-            marker={"size": 5},
-            hovertemplate=f"{name}, %{{x:,}}: %{{y:.3g}} %<extra></extra>",
+            line=look.line,
+            marker={"size": 6, "symbol": look.symbol},
+            hovertemplate=(
+                f"launches for {name} take %{{y:.3g}} % at %{{x:,}} {UNITS[data.against]}"
+                "<extra></extra>"
+            ),
         )
     figure.update_xaxes(title=TITLES[data.against], type="log", tickvals=TICKS)
     what = "decode step" if data.decode else "prefill pass"
@@ -101,18 +106,21 @@ class Balance(NamedTuple):
 def balance_figure(balance: Balance) -> go.Figure:
     """Draw whole heads against row blocks as what goes round the DSPs."""
     figure = base_figure(270, "balance")
-    lines = (("whole heads", balance.by_head, PINK), ("row blocks", balance.by_rows, BLUE))
-    for name, shares, colour in lines:
+    lines = (
+        ("whole heads", balance.by_head, COMPARED[1]),
+        ("row blocks", balance.by_rows, COMPARED[0]),
+    )
+    for name, shares, look in lines:
         figure.add_scatter(
             x=balance.requests,
             y=[PERCENT * share for share in shares],
             mode="lines+markers",
             name=name,
-            line={"color": colour, "width": 2},
-            marker={"size": 6},
-            hovertemplate=f"{name}, %{{x}} requests: %{{y:.3g}} % busy<extra></extra>",
+            line=look.line,
+            marker={"size": 6, "symbol": look.symbol},
+            hovertemplate=f"{name} keep %{{y:.3g}} % busy with %{{x}} requests<extra></extra>",
         )
     figure.update_xaxes(title="requests attended to together", dtick=4)
     figure.update_yaxes(title="DSP time that works", ticksuffix=" %", range=[0, 1.05 * PERCENT])
-    figure.add_hline(y=PERCENT, line={"dash": "dot", "color": GREY})
+    figure.add_hline(y=PERCENT, line={"dash": "dot", "color": NEUTRAL})
     return figure

@@ -8,13 +8,12 @@ import numpy as np
 import plotly.graph_objects as go
 
 from explorer.costs.kernel import KernelPlan
-from explorer.plots.style import BLUE, GREEN, GREY, ORANGE, PINK, SKY, base_figure
+from explorer.plots.palette import NEUTRAL, look
+from explorer.plots.style import base_figure
 
 DEPTHS = tuple(
     float(depth) for depth in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048)
 )
-COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, GREY)
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "solid")
 PERCENT = 100
 
 
@@ -37,16 +36,18 @@ def utilisation_data(plans: dict[str, KernelPlan]) -> tuple[Utilisation, ...]:
 def utilisation_figure(lines: tuple[Utilisation, ...], chosen_depth: float) -> go.Figure:
     """Draw a line a kernel, and the depth that the chip uses."""
     figure = base_figure(330, "utilisation")
-    for line, colour, dash in zip(lines, COLOURS, DASHES, strict=False):
+    for index, line in enumerate(lines):
         figure.add_scatter(
             x=DEPTHS,
             y=[PERCENT * share for share in line.shares],
             mode="lines",
             name=line.name,
-            line={"color": colour, "width": 2, "dash": dash},
-            hovertemplate=f"{line.name}, K2 = %{{x}}: %{{y:.1f}} %<extra></extra>",
+            line=look(index).line,
+            hovertemplate=(
+                f"{line.name} uses %{{y:.3g}} % of the slots at K2 = %{{x:,}}<extra></extra>"
+            ),
         )
-    figure.add_vline(x=chosen_depth, line={"dash": "dot", "color": GREY})
+    figure.add_vline(x=chosen_depth, line={"dash": "dot", "color": NEUTRAL})
     figure.update_xaxes(
         title="K2, steps of K in one call (dotted: in use)",
         type="log",

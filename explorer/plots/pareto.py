@@ -9,7 +9,8 @@ from typing import NamedTuple
 import plotly.graph_objects as go
 
 from explorer.config.units import human
-from explorer.plots.style import BLUE, GREY, RED, base_figure
+from explorer.plots.palette import NEUTRAL, PLUM
+from explorer.plots.style import PRESENT_MARK, base_figure
 from explorer.search.measures import Measure
 from explorer.search.pareto import ParetoFront
 
@@ -65,11 +66,11 @@ def pareto_figure(view: FrontView) -> go.Figure:
             y=[point.figures[0] for point in points],
             mode="lines",
             # Beside a plan, what it reaches can be had with more of what is to be small, too.
-            line={"color": GREY, "width": 1, "shape": "hv" if along.sign > 0 else "vh"},
+            line={"color": NEUTRAL, "width": 1, "shape": "hv" if along.sign > 0 else "vh"},
             hoverinfo="skip",
             showlegend=False,
         )
-    marker: dict[str, object] = {"size": 11, "color": BLUE, "line": {"width": 1, "color": "white"}}
+    marker: dict[str, object] = {"size": 11, "color": PLUM, "line": {"width": 1, "color": NEUTRAL}}
     if others:
         values = [point.figures[2] for point in points]
         marker |= {
@@ -93,12 +94,7 @@ def pareto_figure(view: FrontView) -> go.Figure:
             y=[view.now.figures[0]],
             mode="markers",
             name="the sliders",
-            marker={
-                "symbol": "x",
-                "size": 12,
-                "color": RED,
-                "line": {"width": 1, "color": "white"},
-            },
+            marker=PRESENT_MARK,
             customdata=[[view.now.place, view.now.sentence]],
             hovertemplate="%{customdata[1]}<extra></extra>",
         )

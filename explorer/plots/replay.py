@@ -11,7 +11,8 @@ from explorer.chips.ascend910a import Ascend910a
 from explorer.config.scenario import Scenario
 from explorer.config.units import human
 from explorer.costs.timeline import COMPUTE, HOST, LANES, LINK, SETUP, Event
-from explorer.plots.style import BLUE, GREEN, GREY, ORANGE, PINK, RED, base_figure
+from explorer.plots import palette
+from explorer.plots.style import base_figure, hatched
 from explorer.serving.evaluate import evaluate
 from explorer.serving.stages import slowest_prefill_share
 
@@ -21,15 +22,15 @@ LANE_WORDS = {
     SETUP: "all-reduce, fixed part",
     LINK: "all-reduce, bytes",
 }
-KIND_COLOURS = {
-    "host issue": ORANGE,
-    "recurrence": RED,
-    "full attention": PINK,
-    "projections": BLUE,
-    "norms and rest": GREY,
-    "all-reduces": GREEN,
+KIND_LOOKS = {
+    "host issue": (palette.HOST, ""),
+    "recurrence": (palette.ISSUE, "x"),
+    "full attention": (palette.KV_CACHE, "."),
+    "projections": (palette.COMPUTE, ""),
+    "norms and rest": (palette.ACTIVATIONS, "-"),
+    "all-reduces": (palette.COMMUNICATION, ""),
 }
-"""Colours as on the chart of shares."""
+"""Colours as on the chart of shares; patterns for what meets on one lane."""
 KIND_OF_OPERATOR = {
     "gated_delta": "recurrence",
     "full_attention": "full attention",
@@ -93,7 +94,7 @@ def host_scopes(scenario: Scenario) -> Scopes | None:
 def replay_figure(window: Window) -> go.Figure:
     """Draw the events as bars on four lanes."""
     figure = base_figure(290, "replay")
-    for kind, colour in KIND_COLOURS.items():
+    for kind, (colour, shape) in KIND_LOOKS.items():
         events = [event for event in window.events if _kind(event) == kind]
         if not events:
             continue
@@ -103,7 +104,7 @@ def replay_figure(window: Window) -> go.Figure:
             base=[event.start for event in events],
             orientation="h",
             name=kind,
-            marker={"color": colour, "line": {"width": 0}},
+            marker={"color": colour, "line": {"width": 0}, "pattern": hatched(colour, shape)},
             text=[_told(event) for event in events],
             textposition="none",
             hovertemplate="%{text}<extra></extra>",

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import plotly.graph_objects as go
 
 from explorer.config.units import human
-from explorer.plots.style import BLUE, ORANGE, RED, base_figure
+from explorer.plots.palette import PLUM, STEEL
+from explorer.plots.style import ASSUMED_SHAPE, PRESENT_MARK, base_figure, hatched
 from explorer.search.robustness import Interval
 from explorer.search.sensitivity import Sensitivity
 
@@ -48,7 +49,10 @@ def interval_figure(rows: Sequence[Span], name: str, unit: str) -> go.Figure:
         y=[row.label for row in rows],
         base=[row.low for row in rows],
         x=[row.high - row.low for row in rows],
-        marker={"color": [ORANGE if row.label == TOGETHER else BLUE for row in rows]},
+        marker={
+            "color": [PLUM if row.label == TOGETHER else STEEL for row in rows],
+            "pattern": hatched(PLUM, ASSUMED_SHAPE),
+        },
         customdata=[
             f"{row.label}: {human(row.low, unit)} to {human(row.high, unit)}" for row in rows
         ],
@@ -60,8 +64,9 @@ def interval_figure(rows: Sequence[Span], name: str, unit: str) -> go.Figure:
         y=[row.label for row in rows],
         mode="markers",
         name="at the values now",
-        marker={"symbol": "line-ns", "size": 16, "line": {"width": 3, "color": RED}},
-        hoverinfo="skip",
+        marker=PRESENT_MARK,
+        customdata=[f"{human(row.now, unit)} at the values now" for row in rows],
+        hovertemplate="%{customdata}<extra></extra>",
     )
     figure.update_xaxes(title=f"{name} [{unit}]")
     figure.update_yaxes(autorange="reversed")

@@ -12,12 +12,20 @@ from explorer.costs.arrays import scalar
 from explorer.costs.roofline import attainable_macs_per_second, intensity_threshold
 from explorer.costs.terms import Bound, Term
 from explorer.costs.tiling import Tile
-from explorer.plots.style import COLOUR_OF_BOUND, GREY, NAME_OF_BOUND, RED, base_figure, words
+from explorer.plots.palette import CAPACITY, NEUTRAL, Dash
+from explorer.plots.style import (
+    COLOUR_OF_BOUND,
+    NAME_OF_BOUND,
+    SYMBOL_OF_COLOUR,
+    base_figure,
+    resource,
+    words,
+)
 from explorer.serving.evaluate import Evaluation
 
-MARKS = {"prefill": "circle", "decode": "diamond"}
+OPEN = {"prefill": "", "decode": "-open"}
 LABEL_PLACES = {"prefill": "bottom left", "decode": "bottom right"}
-DASHES = ("solid", "dash", "dot")
+DASHES: tuple[Dash, ...] = ("solid", "dash", "dot")
 
 
 class Point(NamedTuple):
@@ -91,21 +99,26 @@ def roofline_figure(data: Roofline) -> go.Figure:
             y=roof.macs_per_second,
             mode="lines",
             name=f"{roof.name} roof",
-            line={"color": GREY, "dash": dash, "width": 2},
+            line={"color": NEUTRAL, "dash": dash, "width": 2},
             hovertemplate=(
                 f"{roof.name}: at most {human(roof.macs_per_second[-1], 'MAC/s')}, "
                 f"from {significant(roof.threshold)} MAC/B on<extra></extra>"
             ),
         )
-    for pool, mark in MARKS.items():
-        _add_points(figure, [point for point in data.points if point.pool == pool], pool, mark)
+    longest = {
+        max((p for p in data.points if p.pool == pool), key=lambda p: p.seconds, default=None)
+        for pool in OPEN
+    }
+    for name in dict.fromkeys(resource(point.bound) for point in data.points):
+        mine = [point for point in data.points if resource(point.bound) == name]
+        _add_points(figure, mine, name, longest)
     if data.tile is not None:
         figure.add_scatter(
             x=[data.tile.intensity],
             y=[data.tile.macs_per_second],
             mode="markers",
             name="single-level tile, FP32",
-            marker={"symbol": "star", "size": 14, "color": RED},
+            marker={"symbol": "hourglass", "size": 13, "color": CAPACITY},
             hovertemplate=(
                 f"{data.tile.name}: {significant(data.tile.intensity)} MAC/B, at most "
                 f"{human(data.tile.macs_per_second, 'MAC/s')}<extra></extra>"
@@ -118,23 +131,26 @@ def roofline_figure(data: Roofline) -> go.Figure:
     return figure
 
 
-def _add_points(figure: go.Figure, points: list[Point], pool: str, mark: str) -> None:
-    longest = max(points, key=lambda point: point.seconds, default=None)
+def _add_points(
+    figure: go.Figure, points: list[Point], name: str, longest: set[Point | None]
+) -> None:
+    colour = COLOUR_OF_BOUND[points[0].bound]
+    symbol = SYMBOL_OF_COLOUR[colour]
     figure.add_scatter(
         x=[point.intensity for point in points],
         y=[point.macs_per_second for point in points],
         mode="markers+text",
-        name=f"{pool} operators",
+        name=name,
         marker={
-            "symbol": mark,
+            "symbol": [symbol + OPEN[point.pool] for point in points],
             "size": 12,
-            "color": [COLOUR_OF_BOUND[point.bound] for point in points],
-            "line": {"width": 1, "color": "white"},
+            "color": colour,
+            "line": {"width": 2, "color": colour},
         },
-        text=[words(point.name) if point == longest else "" for point in points],
-        textposition=LABEL_PLACES[pool],
+        text=[words(point.name) if point in longest else "" for point in points],
+        textposition=[LABEL_PLACES[point.pool] for point in points],
         customdata=[
-            f"{pool} {words(point.name)}: {human(point.macs_per_second, 'MAC/s')} at "
+            f"{point.pool} {words(point.name)}: {human(point.macs_per_second, 'MAC/s')} at "
             f"{significant(point.intensity)} MAC/B, {human(point.seconds, 's')} a pass, "
             f"bound by {NAME_OF_BOUND[point.bound]}"
             for point in points

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import plotly.graph_objects as go
 
 from explorer.config.units import human
-from explorer.plots.style import BLUE, GREEN, GREY, base_figure
+from explorer.plots.palette import COMPARED, NEUTRAL
+from explorer.plots.style import base_figure, tick_text
 
 TICK_STEPS = (1, 2, 5)
 FEWEST_TICKS, MOST_TICKS = 3, 8
@@ -48,16 +49,18 @@ def search_figure(
         y=trace.values,
         mode="markers",
         name="trial",
-        marker={"color": GREY, "size": 6},
-        hovertemplate=f"trial %{{x}}: %{{y:.3g}} {unit}<extra></extra>",
+        marker={"color": NEUTRAL, "size": 6},
+        customdata=[human(value, unit) for value in trace.values],
+        hovertemplate="trial %{x:,} gave %{customdata}<extra></extra>",
     )
     figure.add_scatter(
         x=trace.trials,
         y=trace.best,
         mode="lines",
         name="best so far",
-        line={"color": BLUE, "width": 3, "shape": "hv"},
-        hovertemplate=f"best after trial %{{x}}: %{{y:.3g}} {unit}<extra></extra>",
+        line={**COMPARED[0].line, "width": 3, "shape": "hv"},
+        customdata=[human(value, unit) for value in trace.best],
+        hovertemplate="the best after trial %{x:,} is %{customdata}<extra></extra>",
     )
     if trace.optimum is not None and trace.trials:
         figure.add_scatter(
@@ -65,7 +68,7 @@ def search_figure(
             y=[trace.optimum, trace.optimum],
             mode="lines",
             name=f"{floor} {human(trace.optimum, unit)}",
-            line={"color": GREEN, "dash": "dash", "width": 2},
+            line={"color": NEUTRAL, "dash": "dash", "width": 2},
             hoverinfo="skip",
         )
     figure.update_xaxes(title="trial")
@@ -86,4 +89,4 @@ def value_axis(values: Sequence[float]) -> dict[str, object]:
         return {"nticks": 6}
     if len(ticks) > MOST_TICKS:
         ticks = [tick for tick in ticks if math.log10(tick).is_integer()]
-    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+    return {"type": "log", "tickvals": ticks, "ticktext": [tick_text(tick) for tick in ticks]}

@@ -7,7 +7,18 @@ from typing import NamedTuple
 import plotly.graph_objects as go
 
 from explorer.config.units import human, significant
-from explorer.plots.style import BLUE, GREY, ORANGE, PINK, RED, SKY, base_figure
+from explorer.plots.palette import CAPACITY, NEUTRAL, Look
+from explorer.plots.style import (
+    BUFFER,
+    DECODE,
+    EDGE,
+    IDLE_SHAPE,
+    PAUSED,
+    PAUSED_SHAPE,
+    PREFILL,
+    base_figure,
+    hatched,
+)
 from explorer.serving.simulation_results import (
     Histogram,
     Simulation,
@@ -18,14 +29,13 @@ from explorer.serving.simulation_results import (
 GIGA = 1e9
 MOST_GANTT_ROWS = 14
 MOST_STAGES = 12
-KIND_COLOURS = {"prefill": BLUE, "blocked": RED, "decode": ORANGE}
+KIND_LOOKS = {"prefill": (PREFILL, ""), "blocked": (PAUSED, PAUSED_SHAPE), "decode": (DECODE, "")}
 KIND_NAMES = {
     "prefill": "prefill computes",
     "blocked": "prefill paused: finished, but nothing takes it",
     "decode": "decode",
 }
-KIND_PATTERNS = {"prefill": "", "blocked": "/", "decode": ""}
-PLACES = (("prefill", SKY), ("buffer", BLUE), ("decode", ORANGE))
+PLACES = (("prefill", PREFILL), ("buffer", BUFFER), ("decode", DECODE))
 
 
 def gantt_window_seconds(simulation: Simulation) -> float:
@@ -77,7 +87,7 @@ def gantt_rows(simulation: Simulation) -> tuple[tuple[GanttRow, ...], int]:
 def gantt_figure(rows: tuple[GanttRow, ...], window_seconds: float) -> go.Figure:
     """Draw what each stage did in a window from the start, a colour and pattern a kind."""
     figure = base_figure(110 + 30 * len(rows), "simulation_gantt")
-    for kind, colour in KIND_COLOURS.items():
+    for kind, (look, shape) in KIND_LOOKS.items():
         spans = [(row.name, span) for row in rows for span in row.spans if span.kind == kind]
         if not spans:
             continue
@@ -88,9 +98,9 @@ def gantt_figure(rows: tuple[GanttRow, ...], window_seconds: float) -> go.Figure
             orientation="h",
             name=KIND_NAMES[kind],
             marker={
-                "color": colour,
-                "line": {"width": 1, "color": "white"},
-                "pattern": {"shape": KIND_PATTERNS[kind]},
+                "color": look.colour,
+                "line": EDGE,
+                "pattern": hatched(look.colour, shape),
             },
             customdata=[
                 f"{name}: {KIND_NAMES[kind]}, micro-batch {span.micro_batch + 1} of "
@@ -124,7 +134,7 @@ def occupancy_figure(simulation: Simulation) -> go.Figure:
         "decode": occupancy.decode_bytes,
     }
     shared = simulation.buffer is None
-    for place, colour in PLACES:
+    for place, look in PLACES:
         if not held[place].any():
             continue
         name = "on the cards" if shared else f"in {place}"
@@ -133,7 +143,7 @@ def occupancy_figure(simulation: Simulation) -> go.Figure:
             y=(held[place] / GIGA).tolist(),
             mode="lines",
             name=name,
-            line={"color": colour, "width": 2, "shape": "hv"},
+            line={**look.line, "shape": "hv"},
             customdata=[
                 f"{human(float(size), 'B')} {name} at {human(float(seconds), 's')}"
                 for seconds, size in zip(occupancy.seconds, held[place], strict=True)
@@ -148,7 +158,7 @@ def occupancy_figure(simulation: Simulation) -> go.Figure:
             y=[buffer.limit_bytes / GIGA] * 2,
             mode="lines",
             name=limit,
-            line={"color": RED, "width": 2, "dash": "dash"},
+            line={"color": CAPACITY, "width": 3, "dash": "longdash"},
             hovertemplate=f"{limit}<extra></extra>",
         )
     if buffer is not None and buffer.out_of_memory_seconds is not None:
@@ -158,7 +168,7 @@ def occupancy_figure(simulation: Simulation) -> go.Figure:
             y=[buffer.limit_bytes / GIGA],
             mode="markers",
             name=f"out of memory after {moment}",
-            marker={"symbol": "x", "size": 12, "color": RED},
+            marker={"symbol": "x", "size": 12, "color": CAPACITY},
             hovertemplate=f"the buffer is full after {moment}<extra></extra>",
         )
     figure.update_layout(
@@ -172,12 +182,12 @@ def waiting_figure(simulation: Simulation) -> go.Figure:
     """Draw which share of the requests waited at most how long, in each place."""
     figure = base_figure(280, "simulation_waiting")
     waiting = simulation.waiting
-    parts: tuple[tuple[str, Histogram, str, str], ...] = (
-        ("for prefill to start", waiting.queue, BLUE, "solid"),
-        ("for room in the buffer", waiting.blocked, RED, "dash"),
-        ("in the buffer, for decode", waiting.buffer, PINK, "dot"),
+    parts: tuple[tuple[str, Histogram, Look], ...] = (
+        ("for prefill to start", waiting.queue, PREFILL),
+        ("for room in the buffer", waiting.blocked, PAUSED),
+        ("in the buffer, for decode", waiting.buffer, BUFFER),
     )
-    for name, histogram, colour, dash in parts:
+    for name, histogram, look in parts:
         if not histogram.total_seconds > 0:
             continue
         shares = 100 * histogram.counts.cumsum() / histogram.counts.sum()
@@ -186,7 +196,7 @@ def waiting_figure(simulation: Simulation) -> go.Figure:
             y=[0.0, *shares.tolist()],
             mode="lines",
             name=name,
-            line={"color": colour, "width": 2, "dash": dash},
+            line=look.line,
             customdata=[
                 f"{significant(share)} % of the requests waited at most "
                 f"{human(float(edge), 's')} {name}"
@@ -214,9 +224,14 @@ def utilisation_figure(stages: tuple[StageUse, ...]) -> go.Figure:
     figure = base_figure(100 + 28 * len(shown), "simulation_stages")
     labels = [stage_label(use) for use in shown]
     parts = (
-        ("computes", [use.busy_fraction for use in shown], BLUE, ""),
-        ("paused by backpressure", [use.blocked_fraction for use in shown], RED, "/"),
-        ("idle", [use.idle_fraction for use in shown], GREY, "."),
+        ("computes", [use.busy_fraction for use in shown], PREFILL.colour, ""),
+        (
+            "paused by backpressure",
+            [use.blocked_fraction for use in shown],
+            PAUSED.colour,
+            PAUSED_SHAPE,
+        ),
+        ("idle", [use.idle_fraction for use in shown], NEUTRAL, IDLE_SHAPE),
     )
     for name, shares, colour, pattern in parts:
         figure.add_bar(
@@ -224,7 +239,7 @@ def utilisation_figure(stages: tuple[StageUse, ...]) -> go.Figure:
             x=[100 * share for share in shares],
             orientation="h",
             name=name,
-            marker={"color": colour, "pattern": {"shape": pattern}},
+            marker={"color": colour, "pattern": hatched(colour, pattern)},
             customdata=[
                 f"{label} {name}: {significant(100 * share)} % of the time"
                 for label, share in zip(labels, shares, strict=True)

@@ -9,7 +9,8 @@ import plotly.graph_objects as go
 
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
-from explorer.plots.style import BLUE, GREY, RED, base_figure
+from explorer.plots.palette import COMPUTE, HOST, NEUTRAL
+from explorer.plots.style import base_figure
 from explorer.serving.evaluate import evaluate
 
 COUNTS = tuple(range(1, 17))
@@ -64,16 +65,26 @@ def slices_figure(sweep: SliceSweep) -> go.Figure:
     figure = base_figure(300, "slices")
     counts = [str(point.slices) for point in sweep.points]
     lines = (
-        ("host has issued everything", [point.host_seconds for point in sweep.points], RED),
-        ("device has finished", [point.device_seconds for point in sweep.points], BLUE),
+        (
+            "host has issued everything",
+            [point.host_seconds for point in sweep.points],
+            HOST,
+            "dash",
+        ),
+        (
+            "device has finished",
+            [point.device_seconds for point in sweep.points],
+            COMPUTE,
+            "solid",
+        ),
     )
-    for name, seconds, colour in lines:
+    for name, seconds, colour, dash in lines:
         figure.add_scatter(
             x=counts,
             y=seconds,
             mode="lines",
             name=name,
-            line={"color": colour, "width": 2},
+            line={"color": colour, "dash": dash, "width": 2},
             hoverinfo="skip",
         )
     figure.add_scatter(
@@ -81,7 +92,7 @@ def slices_figure(sweep: SliceSweep) -> go.Figure:
         y=[sweep.rows / point.rows_per_second for point in sweep.points],
         mode="markers",
         name="pass takes",
-        marker={"color": GREY, "size": 11, "symbol": "square"},
+        marker={"color": NEUTRAL, "size": 11, "symbol": "square"},
         customdata=[
             f"{human(float(point.slices), 'slices')}: "
             f"{significant(point.rows_per_second)} tokens/s, host issue "

@@ -13,8 +13,9 @@ from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
 from explorer.costs.arrays import Array
 from explorer.plots.curves import fine_rows, log_row_axis, mark_present, thinned
-from explorer.plots.measured import MEASURED_MARK
-from explorer.plots.style import BLUE, GREEN, ORANGE, PINK, RED, base_figure
+from explorer.plots.measured import add_measured
+from explorer.plots.palette import COMPARED, NEUTRAL, Look
+from explorer.plots.style import PRESENT_MARK, base_figure
 from explorer.serving.slice_study import (
     CONSTANT,
     SliceStudy,
@@ -23,12 +24,15 @@ from explorer.serving.slice_study import (
     slice_study,
 )
 
-DRAWN = {1: BLUE, 2: ORANGE, 4: GREEN, 8: PINK}
+DRAWN = {1: COMPARED[0], 2: COMPARED[1], 4: COMPARED[2], 8: COMPARED[3]}
+RULE = COMPARED[4]._replace(dash="solid")
 MOST_POINTS, MOST_LOSS_POINTS = 42, 58
 """Points of one of four rate lines, and of one of three loss lines: under 200 a chart."""
 LARGEST_LOSS = 0.1
 BEYOND_LOSS = 1.2 * LARGEST_LOSS
 """Where losses that leave the picture are drawn, just outside it."""
+RULE_WIDTH = 6
+"""The rule's line is broken and lies on others: it is wide, and behind them."""
 NEAR = 1.04
 """Points of one length are set side by side by this factor, a count a step."""
 
@@ -68,7 +72,7 @@ def rate_figure(
     ``present`` is the scenario's own pass. Lines hold the points that their curves need.
     """
     figure = base_figure(400, "slices_map")
-    for count, colour in DRAWN.items():
+    for count, look in DRAWN.items():
         column = int(np.searchsorted(study.counts, count))
         whole = study.tokens_per_second[:, column]
         shown = thinned(study.rows, whole, MOST_POINTS)
@@ -79,7 +83,7 @@ def rate_figure(
             mode="lines",
             name="serial" if count == 1 else f"{count} slices",
             legendgroup=str(count),
-            line={"color": colour, "width": 2},
+            line=look.line,
             customdata=[
                 f"{human(float(rows), 'rows')} in {human(float(count), 'slices')}: "
                 f"{significant(rate)} tokens/s"
@@ -101,12 +105,12 @@ def loss_figure(study: SliceStudy, present: int) -> go.Figure:
     ``present`` are the rows of the scenario's own pass.
     """
     figure = base_figure(260, "slices_loss")
-    lines: tuple[tuple[str, Array, str], ...] = (
-        ("the rule", study.loss(study.rule), GREEN),
-        (f"always {CONSTANT} slices", study.loss(CONSTANT), RED),
-        ("always serial", study.loss(1), BLUE),
+    lines: tuple[tuple[str, Array, Look], ...] = (
+        ("the rule", study.loss(study.rule), RULE),
+        (f"always {CONSTANT} slices", study.loss(CONSTANT), DRAWN[CONSTANT]),
+        ("always serial", study.loss(1), DRAWN[1]),
     )
-    for name, whole, colour in lines:
+    for name, whole, look in lines:
         drawn = np.minimum(whole, BEYOND_LOSS)
         shown = thinned(study.rows, drawn, MOST_LOSS_POINTS)
         rows_shown, loss = study.rows[shown], whole[shown]
@@ -115,7 +119,7 @@ def loss_figure(study: SliceStudy, present: int) -> go.Figure:
             y=(100 * drawn[shown]).tolist(),
             mode="lines",
             name=name,
-            line={"color": colour, "width": 2},
+            line={**look.line, "width": RULE_WIDTH if look is RULE else 2},
             customdata=[
                 f"{human(float(rows), 'rows')}, {name}: {significant(100 * value)} % longer than "
                 f"the best, {human(float(best), 'slices')}"
@@ -132,14 +136,14 @@ def loss_figure(study: SliceStudy, present: int) -> go.Figure:
 
 
 def _add_present(figure: go.Figure, present: PresentPass) -> None:
-    """Mark the scenario's own pass with a line at its rows and a diamond at its rate."""
+    """Mark the scenario's own pass with a line at its rows and a star at its rate."""
     mark_present(figure, present.rows, 0.04)
     figure.add_scatter(
         x=[present.rows],
         y=[present.rate],
         mode="markers",
         name="this scenario",
-        marker={"symbol": "diamond", "size": 12, "color": RED},
+        marker=PRESENT_MARK,
         customdata=[
             f"this scenario: {human(float(present.rows), 'rows')} in "
             f"{human(float(present.slices), 'slices')}, {significant(present.rate)} tokens/s"
@@ -149,11 +153,15 @@ def _add_present(figure: go.Figure, present: PresentPass) -> None:
 
 
 def _add_points(figure: go.Figure, count: int, points: Sequence[MeasuredPass]) -> None:
-    colour = DRAWN.get(count, RED)
+    colour = DRAWN[count].colour if count in DRAWN else NEUTRAL
     step = list(DRAWN).index(count) - 1 if count in DRAWN else 0
-    figure.add_scatter(
-        x=[point.rows * NEAR**step for point in points],
-        y=[point.rate for point in points],
+    add_measured(
+        figure,
+        [point.rows * NEAR**step for point in points],
+        [point.rate for point in points],
+        [_measured_sentence(point) for point in points],
+        f"measured, {'serial' if count == 1 else count}",
+        colour,
         error_y={
             "type": "data",
             "symmetric": False,
@@ -162,20 +170,17 @@ def _add_points(figure: go.Figure, count: int, points: Sequence[MeasuredPass]) -
             "color": colour,
             "thickness": 1.5,
         },
-        mode="markers",
-        name=f"measured, {'serial' if count == 1 else count}",
         legendgroup=str(count),
         showlegend=False,
-        marker={**MEASURED_MARK, "color": colour, "line": {"width": 2, "color": colour}},
-        customdata=[
-            f"measured, {human(float(point.rows), 'rows')} in "
-            f"{human(float(count), 'slices')}: {significant(point.rate, 4)} tokens/s, "
-            f"{significant(point.low, 4)} to {significant(point.high, 4)} in "
-            f"{point.repetitions} runs"
-            if point.repetitions > 1
-            else f"measured, {human(float(point.rows), 'rows')} in "
-            f"{human(float(count), 'slices')}: {significant(point.rate, 4)} tokens/s, one run"
-            for point in points
-        ],
-        hovertemplate="%{customdata}<extra></extra>",
     )
+
+
+def _measured_sentence(point: MeasuredPass) -> str:
+    text = (
+        f"measured, {human(float(point.rows), 'rows')} in {human(float(point.slices), 'slices')}: "
+        f"{significant(point.rate)} tokens/s"
+    )
+    if point.repetitions == 1:
+        return f"{text}, one run"
+    ends = f"{significant(point.low)} to {significant(point.high)}"
+    return f"{text}, {ends} in {point.repetitions} runs"

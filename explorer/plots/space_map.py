@@ -16,7 +16,8 @@ import plotly.graph_objects as go
 from explorer.config.units import human, significant
 from explorer.costs.arrays import Codes
 from explorer.costs.terms import Bound
-from explorer.plots.style import GREY, NAME_OF_BOUND, RED, base_figure
+from explorer.plots.palette import NEUTRAL
+from explorer.plots.style import NAME_OF_BOUND, PRESENT_MARK, base_figure
 from explorer.search.space_map import FITS, SEVERAL, MapAxis, SpaceMap
 from explorer.serving.constraints import CONSTRAINTS
 from explorer.serving.evaluate import DECODE_CODE_OFFSET
@@ -211,7 +212,7 @@ def _add_hatching(figure: go.Figure, codes: Codes) -> None:
         figure.add_shape(
             type="path",
             path=hatching(cells, shape),
-            line={"color": GREY, "width": 1},
+            line={"color": NEUTRAL, "width": 1},
         )
         # A path's own entry in the legend is a hexagon, which says nothing.
         figure.add_scatter(
@@ -219,7 +220,7 @@ def _add_hatching(figure: go.Figure, codes: Codes) -> None:
             y=[None],
             mode="lines",
             name=f"does not fit: {region_name(code)} ({shape})",
-            line={"color": GREY, "width": 1},
+            line={"color": NEUTRAL, "width": 1},
         )
 
 
@@ -251,12 +252,7 @@ def _add_present(figure: go.Figure, found: SpaceMap) -> None:
         y=[found.y.now],
         mode="markers",
         name="the sliders",
-        marker={
-            "symbol": "star",
-            "size": 16,
-            "color": RED,
-            "line": {"width": 1.5, "color": "white"},
-        },
+        marker=PRESENT_MARK,
         customdata=[sentences(found)[found.y.now][found.x.now]],
         hovertemplate="the sliders: %{customdata}<extra></extra>",
     )

@@ -1,29 +1,50 @@
-"""One visual language: a colour for each resource, safe for colour-blind eyes."""
+"""One visual language: what a colour, a mark and a pattern mean on every chart."""
 
 from __future__ import annotations
 
-import plotly.graph_objects as go
-
 from explorer.costs.terms import Bound
-
-# Okabe and Ito's palette, which keeps apart for the common kinds of colour blindness.
-BLUE, ORANGE, GREEN, PINK = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
-SKY, RED, YELLOW, GREY = "#56B4E9", "#D55E00", "#F0E442", "#8C8C8C"
+from explorer.plots.drawing import Drawing
+from explorer.plots.palette import (
+    ACTIVATIONS,
+    COMMUNICATION,
+    COMPARED,
+    COMPUTE,
+    DARK_INK,
+    HOST,
+    ISSUE,
+    KV_CACHE,
+    LIGHT_INK,
+    NEUTRAL,
+    RESOURCES,
+    WEIGHTS,
+    text_on,
+)
 
 COLOUR_OF_BOUND = {
-    Bound.COMPUTE: BLUE,
-    Bound.INSTRUCTION_ISSUE: YELLOW,
-    Bound.WEIGHTS: ORANGE,
-    Bound.KV_CACHE: PINK,
-    Bound.ACTIVATIONS: SKY,
-    Bound.COLLECTIVE: GREEN,
-    Bound.LINK: GREEN,
-    Bound.LAUNCH: RED,
-    Bound.HOST: RED,
-    Bound.MEASURED: GREY,
-    Bound.PIPELINE_FILL: GREY,
-    Bound.ROUNDS: YELLOW,
+    Bound.COMPUTE: COMPUTE,
+    Bound.INSTRUCTION_ISSUE: ISSUE,
+    Bound.WEIGHTS: WEIGHTS,
+    Bound.KV_CACHE: KV_CACHE,
+    Bound.ACTIVATIONS: ACTIVATIONS,
+    Bound.COLLECTIVE: COMMUNICATION,
+    Bound.LINK: COMMUNICATION,
+    Bound.LAUNCH: HOST,
+    Bound.HOST: HOST,
+    Bound.MEASURED: NEUTRAL,
+    Bound.PIPELINE_FILL: NEUTRAL,
+    Bound.ROUNDS: ISSUE,
 }
+SYMBOL_OF_COLOUR = {
+    COMPUTE: "circle",
+    ISSUE: "hexagon",
+    WEIGHTS: "square",
+    KV_CACHE: "diamond",
+    ACTIVATIONS: "triangle-up",
+    COMMUNICATION: "cross",
+    HOST: "triangle-down",
+    NEUTRAL: "pentagon",
+}
+RESOURCE_OF_COLOUR = {colour: name for name, colour in RESOURCES.items()} | {NEUTRAL: "waiting"}
 NAME_OF_BOUND = {
     Bound.COMPUTE: "arithmetic",
     Bound.INSTRUCTION_ISSUE: "instruction issue",
@@ -56,7 +77,51 @@ WORDS = {
     "host_issue_wait": "waiting for host issue",
     "stage_hand_over": "hand-over to the next stage",
 }
-BATCH_COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, RED)
+PREFILL, DECODE, BUFFER, PAUSED = COMPARED[:4]
+"""Looks of what is no resource on the charts of pools."""
+ASSUMED_KINDS = frozenset({"assumed", "fitted"})
+ASSUMED_NAME = "hatched: assumed or fitted"
+ASSUMED_SHAPE, PLAN_SHAPE, PAUSED_SHAPE, IDLE_SHAPE = "/", "-", "x", "."
+HATCH_OPACITY = 0.35
+PRESENT_MARK = {
+    "symbol": "star",
+    "size": 15,
+    "color": DARK_INK,
+    "line": {"width": 1.5, "color": LIGHT_INK},
+}
+"""Where the sliders stand."""
+EDGE = {"width": 1, "color": LIGHT_INK}
+SMALLEST_TEXT = 11
+
+
+def resource(bound: Bound) -> str:
+    """Return the resource that a bound is of, such as ``memory: weights``."""
+    return RESOURCE_OF_COLOUR[COLOUR_OF_BOUND[bound]]
+
+
+def hatched(colour: str, shape: str) -> dict[str, object]:
+    """Return a bar's pattern over its colour; it leaves text in the bar as readable as without."""
+    ink = DARK_INK if text_on(colour) == LIGHT_INK else LIGHT_INK
+    return {
+        "shape": shape,
+        "fillmode": "overlay",
+        "fgcolor": ink,
+        "fgopacity": HATCH_OPACITY,
+        "size": 6,
+        "solidity": 0.25,
+    }
+
+
+def add_assumed_key(figure: Drawing) -> None:
+    """Add to the legend what the hatching of assumed and fitted parts means."""
+    figure.add_bar(
+        x=[None],
+        y=[None],
+        orientation="h",
+        name=ASSUMED_NAME,
+        marker={"color": NEUTRAL, "pattern": hatched(NEUTRAL, ASSUMED_SHAPE)},
+        hoverinfo="skip",
+    )
 
 
 def words(name: str) -> str:
@@ -65,15 +130,20 @@ def words(name: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def base_figure(height: int, view: str) -> go.Figure:
+def tick_text(value: float) -> str:
+    """Return a tick's whole value without zeros at its end, such as ``0.05`` or ``2,000``."""
+    text = f"{value:,.9f}".rstrip("0").rstrip(".")
+    return text or "0"
+
+
+def base_figure(height: int, view: str) -> Drawing:
     """Return an empty figure with the margins, legend place and zoom memory of the project.
 
     Args:
         height: pixels.
         view: name under which the browser keeps zoom and hidden traces between updates.
     """
-    # One construction: updating a figure afterwards takes several times as long.
-    return go.Figure(
+    return Drawing(
         layout={
             "height": height,
             "margin": {"l": 8, "r": 16, "t": 8, "b": 8},

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import plotly.graph_objects as go
 
 from explorer.config.units import human, significant
-from explorer.plots.style import BLUE, ORANGE, base_figure
+from explorer.plots.palette import STEEL, TAN
+from explorer.plots.style import ASSUMED_KINDS, PLAN_SHAPE, SMALLEST_TEXT, base_figure, hatched
 from explorer.search.sensitivity import Effect, Outcome, Sensitivity
 from explorer.search.sliders import Setting
 
@@ -66,12 +67,12 @@ def tornado_rows(
 
 
 def tornado_figure(rows: Sequence[TornadoRow]) -> go.Figure:
-    """Draw two bars a slider and series: the lower value, the higher one; the best plan hatched."""
+    """Draw two bars a slider and series: the lower value, the higher one; the best plan striped."""
     drawn = [i for i in range(len(SERIES)) if any(row.low[i] or row.high[i] for row in rows)]
     figure = base_figure(FRAME_PIXELS + ROW_PIXELS * max(len(drawn), 1) * len(rows), "tornado")
     labels = [row.label for row in rows]
     for i in drawn:
-        for name, colour in (("lower", BLUE), ("higher", ORANGE)):
+        for name, colour in (("lower", STEEL), ("higher", TAN)):
             bars = [row.high[i] if name == "higher" else row.low[i] for row in rows]
             figure.add_bar(
                 orientation="h",
@@ -79,13 +80,18 @@ def tornado_figure(rows: Sequence[TornadoRow]) -> go.Figure:
                 x=[0.0 if bar is None else 100 * bar.change for bar in bars],
                 name=f"{name} value, {SERIES[i]}",
                 offsetgroup=f"{i}{name}",
-                marker={"color": colour, "pattern": {"shape": "/" if i else "", "size": 5}},
+                marker={"color": colour, "pattern": hatched(colour, PLAN_SHAPE if i else "")},
                 text=["" if bar is None else bar.text for bar in bars],
                 textposition="outside",
-                textfont={"size": 11},
+                textfont={"size": SMALLEST_TEXT},
                 constraintext="none",
                 cliponaxis=False,
-                customdata=["" if bar is None else bar.sentence for bar in bars],
+                customdata=[
+                    f"{row.label.partition('<br>')[0]}: there is no {name} value"
+                    if bar is None
+                    else bar.sentence
+                    for row, bar in zip(rows, bars, strict=True)
+                ],
                 hovertemplate="%{customdata}<extra></extra>",
             )
     figure.update_layout(barmode="group", bargap=0.25)
@@ -115,14 +121,15 @@ def _room(rows: Sequence[TornadoRow]) -> dict[str, object]:
     """Return a range with room for the text beside the longest bars."""
     changes = [100 * bar.change for row in rows for bar in (*row.low, *row.high) if bar is not None]
     low, high = min([*changes, 0.0]), max([*changes, 0.0])
-    margin = 0.16 * max(high - low, 1.0)
+    margin = 0.3 * max(high - low, 1.0)
     return {"range": [low - margin, high + margin]}
 
 
 def _label(effect: Effect) -> str:
     slider = effect.slider
     ends = [setting_text(end, slider.unit) for end in (slider.low, slider.high) if end is not None]
-    return f"{slider.label}<br><sub>{' or '.join(ends)}</sub>"
+    kind = f", {slider.kind}" if slider.kind in ASSUMED_KINDS else ""
+    return f"{slider.label}{kind}<br>{' or '.join(ends)}"
 
 
 def _bar(effect: Effect | None, outcome: Outcome | None) -> Bar | None:

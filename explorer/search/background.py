@@ -9,6 +9,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from explorer.config.errors import InputError
 from explorer.search.certificate import Progress, Stopped
+from explorer.search.turns import TURNS
 
 Result = TypeVar("Result")
 State = Literal["waiting", "working", "done", "stopped", "failed"]
@@ -22,13 +23,16 @@ class TaskStatus(Generic[Result]):
     Attributes:
         state: what it is doing; ``stopped`` when it was asked to end early.
         done, total: how far it is, in units of its own; 0 and 0 until it says so.
-        result: what it returned, or None; of a stopped task what it had by then.
+        ahead: while it waits for its turn, how many must end before it.
+        result: what it returned, or None; of a stopped task what it had by then, None where its
+            turn had not come.
         error: why it failed, one sentence; empty unless it did.
     """
 
     state: State = "waiting"
     done: int = 0
     total: int = 0
+    ahead: int = 0
     result: Result | None = None
     error: str = ""
 
@@ -39,11 +43,17 @@ class TaskStatus(Generic[Result]):
 
 
 class Task(Generic[Result]):
-    """Runs one piece of work in a daemon thread."""
+    """Runs one piece of work in a daemon thread, when its turn has come."""
 
-    def __init__(self, work: Work[Result]) -> None:
-        """Prepare the task; ``work`` is handed where to report and whom to ask when to stop."""
+    def __init__(self, work: Work[Result], abandoned: Stopped | None = None) -> None:
+        """Prepare the task.
+
+        Args:
+            work: is handed where to report and whom to ask when to stop.
+            abandoned: asked with it, beside ``stop``: whether nobody waits for it any more.
+        """
         self._work = work
+        self._abandoned = abandoned
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._status: TaskStatus[Result] = TaskStatus()
@@ -69,14 +79,23 @@ class Task(Generic[Result]):
             return self._status
 
     def _run(self) -> None:
-        self._set(state="working")
         try:
-            result = self._work(self._on_progress, self._stop.is_set)
+            with TURNS.turn(self._stopped, lambda ahead: self._set(ahead=ahead)):
+                result = None if self._stopped() else self._begin()
             self._set(result=result, state="stopped" if self._stop.is_set() else "done")
         except InputError as error:
             self._set(state="failed", error=str(error))
         except Exception as error:  # the thread's last resort: whatever it was, it is shown
             self._set(state="failed", error=f"{type(error).__name__}: {error}")
+
+    def _begin(self) -> Result:
+        self._set(state="working", ahead=0)
+        return self._work(self._on_progress, self._stopped)
+
+    def _stopped(self) -> bool:
+        if self._abandoned is not None and self._abandoned():
+            self._stop.set()
+        return self._stop.is_set()
 
     def _on_progress(self, done: int, total: int) -> None:
         self._set(done=done, total=total)

@@ -24,6 +24,7 @@ from explorer.search.proof import (
 from explorer.search.samplers import AUTO, SAMPLERS
 from explorer.search.space import Space
 from explorer.search.study import SearchResult, SearchSettings, Stopped, TrialReport, search
+from explorer.search.turns import TURNS
 
 Progress = Callable[[TrialReport], None]
 Search = Callable[[Space, SearchSettings, Progress, Stopped], SearchResult]
@@ -41,6 +42,7 @@ class JobStatus:
     Attributes:
         state: what it is doing; ``stopped`` when it was asked to end early.
         done, total: trials while searching and comparing, plans while certifying.
+        ahead: while it waits for its turn, how many must end before it.
         best_value: best feasible objective so far, of the study or of the proof; NaN without one.
         best: its scenario, or None.
         history: (trial, value or NaN, best so far or NaN), thinned to at most 200 trials.
@@ -63,6 +65,7 @@ class JobStatus:
     report: BoundReport | None = None
     plain: SearchResult | None = None
     nearest: Nearest | None = None
+    ahead: int = 0
     error: str = ""
 
     @property
@@ -82,7 +85,10 @@ class JobStatus:
 
 
 class SearchJob:
-    """Runs one search, then its proof and the plain study if asked to, in a daemon thread."""
+    """Runs one search, then its proof and the plain study if asked to, when its turn has come.
+
+    In a daemon thread.
+    """
 
     def __init__(
         self,
@@ -92,6 +98,7 @@ class SearchJob:
         stored: Search | None = None,
         proof: ProofSettings | None = None,
         plain: bool = False,
+        abandoned: Stopped | None = None,
     ) -> None:
         """Prepare the job; ``start`` runs it.
 
@@ -102,6 +109,7 @@ class SearchJob:
             stored: searches in place of ``search``: one that a storage keeps.
             proof: how to prove; by default as ``ProofSettings`` does.
             plain: whether to find out afterwards what the sampler alone would have reached.
+            abandoned: asked now and then, beside ``stop``: whether nobody waits for it any more.
         """
         self.space = space
         self.settings = settings
@@ -109,6 +117,7 @@ class SearchJob:
         self._stored = stored
         self._proof = proof or ProofSettings()
         self._plain = plain
+        self._abandoned = abandoned
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._status = JobStatus("waiting", 0, settings.trials, math.nan, None)
@@ -136,21 +145,31 @@ class SearchJob:
 
     def _run(self) -> None:
         try:
-            self._set(state="searching")
-            found = self._stored or search
-            result = found(self.space, self.settings, self._on_trial, self._stop.is_set)
-            self._set(result=result, best=result.best, best_value=result.best_value)
-            if self.certified and not self._stop.is_set():
-                self._prove(result)
-            if self._status.best is None and not self._stop.is_set():
-                self._set(nearest=nearest_plan(self.space.base))
-            elif self._plain and not self._stop.is_set():
-                self._compare()
+            with TURNS.turn(self._stopped, lambda ahead: self._set(ahead=ahead)):
+                if not self._stopped():
+                    self._work()
             self._set(state="stopped" if self._ended_early() else "done")
         except InputError as error:
             self._set(state="failed", error=str(error))
         except Exception as error:  # the thread's last resort: whatever it was, it is shown
             self._set(state="failed", error=f"{type(error).__name__}: {error}")
+
+    def _work(self) -> None:
+        self._set(state="searching", ahead=0)
+        found = self._stored or search
+        result = found(self.space, self.settings, self._on_trial, self._stopped)
+        self._set(result=result, best=result.best, best_value=result.best_value)
+        if self.certified and not self._stopped():
+            self._prove(result)
+        if self._status.best is None and not self._stopped():
+            self._set(nearest=nearest_plan(self.space.base))
+        elif self._plain and not self._stopped():
+            self._compare()
+
+    def _stopped(self) -> bool:
+        if self._abandoned is not None and self._abandoned():
+            self._stop.set()
+        return self._stop.is_set()
 
     def _prove(self, result: SearchResult) -> None:
         objective = self.settings.objective
@@ -164,7 +183,7 @@ class SearchJob:
             start=result.best,
             on_block=self._on_block,
             on_cell=lambda report: self._set(report=report),
-            stopped=self._stop.is_set,
+            stopped=self._stopped,
         )
         self._set(proof=proof, report=None)
         better = better_plan(proof, result.best_value)
@@ -178,13 +197,13 @@ class SearchJob:
             self.space,
             settings,
             lambda report: self._set(done=report.number + 1),
-            self._stop.is_set,
+            self._stopped,
         )
         self._set(plain=plain)
 
     def _ended_early(self) -> bool:
         status = self._status
-        cut_short = status.result is not None and status.result.stopped
+        cut_short = status.result is None or status.result.stopped
         if self.certified:
             cut_short = cut_short or status.proof is None
         if status.certificate is not None:

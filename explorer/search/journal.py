@@ -91,14 +91,15 @@ def _check_lines(file: Path) -> None:
     Optuna would take a last line that it cannot read for one that is still being written, and
     then write behind it.
     """
-    last = b""
     with file.open("rb") as lines:
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             if line[: len(RECORD)] != RECORD[: len(line)]:
-                raise _no_journal(str(file))
-            last = line if line.endswith(b"\n") else last
-    if last:
-        json.loads(last)
+                raise _damaged(str(file), number)
+            if line.endswith(b"\n"):
+                try:
+                    json.loads(line)
+                except NONSENSE:
+                    raise _damaged(str(file), number) from None
 
 
 def _mend(descriptor: int, path: str) -> None:
@@ -122,3 +123,15 @@ def _mend(descriptor: int, path: str) -> None:
 
 def _no_journal(path: str) -> InputError:
     return refuse("storage", path, "not a journal of studies, or damaged; expected another file")
+
+
+def _damaged(path: str, line: int) -> InputError:
+    """Say where the damage is: what stands before it can be taken along."""
+    if line == 1:
+        return _no_journal(path)
+    return refuse(
+        "storage",
+        path,
+        f"not a journal of studies, or damaged from line {line} on; expected another file, such "
+        f"as a copy of the {line - 1:,} lines before it",
+    )

@@ -1,9 +1,10 @@
-"""Optuna studies in memory that announce nothing on stderr."""
+"""Optuna studies that announce nothing on stderr, and what numbers they take."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import optuna
 from optuna.samplers import BaseSampler
@@ -22,11 +23,18 @@ def quiet_study(minimised: Sequence[bool], sampler: BaseSampler) -> optuna.Study
     directions = [
         StudyDirection.MINIMIZE if less else StudyDirection.MAXIMIZE for less in minimised
     ]
+    with announcing_nothing():
+        return optuna.create_study(directions=directions, sampler=sampler)
+
+
+@contextmanager
+def announcing_nothing() -> Iterator[None]:
+    """Keep Optuna from announcing on stderr what is created meanwhile, one thread at a time."""
     with _create_lock:
         level = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         try:
-            return optuna.create_study(directions=directions, sampler=sampler)
+            yield
         finally:
             optuna.logging.set_verbosity(level)
 

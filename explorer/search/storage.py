@@ -21,7 +21,7 @@ from optuna.storages import (
 )
 from optuna.trial import FrozenTrial
 
-from explorer.config.errors import refuse
+from explorer.config.errors import InputError, refuse
 from explorer.search.journal import open_journal
 
 STORAGE_VARIABLE = "EXPLORER_STORAGE"
@@ -94,10 +94,13 @@ class Storage:
         try:
             yield
         except StorageInternalError as error:
-            raise refuse("storage", self.label, f"was lost: {_reason(error)}") from None
+            raise self._lost(_reason(error)) from None
         except OSError as error:
-            words = error.strerror or str(error)
-            raise refuse("storage", self.label, f"was lost: {words}") from None
+            raise self._lost(error.strerror or str(error)) from None
+
+    def _lost(self, reason: str) -> InputError:
+        kept = "what was recorded is kept, and the same search goes on once it can be used again"
+        return refuse("storage", self.label, f"was lost: {reason}; {kept}")
 
 
 def open_storage(

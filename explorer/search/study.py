@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -15,11 +14,11 @@ from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 
-from explorer.config.errors import refuse
 from explorer.config.scenario import Scenario
 from explorer.search.climb import climb
 from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, Objective
 from explorer.search.polish import is_long, next_neighbour
+from explorer.search.quiet import announcing_nothing, check_trials
 from explorer.search.samplers import (
     AUTO,
     SAMPLERS,
@@ -35,7 +34,6 @@ from explorer.search.staged import fixed_batch_space, staged_plan
 from explorer.search.trials import Judge, Outcome
 from explorer.serving.constraints import CONSTRAINTS
 
-MOST_TRIALS = 100_000
 POLISH_FROM = 0.4
 """Part of the trials after which untried neighbours of the best plans come first."""
 
@@ -43,7 +41,6 @@ LARGEST_SOLVED_MESH = 60_000
 """Plans that one trial may evaluate at once to solve the prefill pool."""
 
 Stopped = Callable[[], bool]
-_create_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -67,10 +64,7 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         check_sampler(self.sampler)
-        if not 1 <= self.trials <= MOST_TRIALS:
-            raise refuse("trials", self.trials, f"expected a whole number from 1 to {MOST_TRIALS}")
-        if not 0 <= self.seed < 2**32:
-            raise refuse("seed", self.seed, f"expected a whole number from 0 to {2**32 - 1}")
+        check_trials(self.trials, self.seed)
 
     @property
     def begins_with_plans(self) -> bool:
@@ -259,17 +253,13 @@ def new_study(
     """
     minimised = settings.objective.minimised
     direction = StudyDirection.MINIMIZE if minimised else StudyDirection.MAXIMIZE
-    with _create_lock:
-        # Creating a study announces itself on stderr; nothing else here does.
-        level = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        try:
-            sampler = sampler_of(settings, axes)
-            return optuna.create_study(
-                storage=storage, study_name=name, direction=direction, sampler=sampler
-            )
-        finally:
-            optuna.logging.set_verbosity(level)
+    with announcing_nothing():
+        return optuna.create_study(
+            storage=storage,
+            study_name=name,
+            direction=direction,
+            sampler=sampler_of(settings, axes),
+        )
 
 
 def sampler_of(settings: SearchSettings, axes: tuple[Axis, ...]) -> BaseSampler:

@@ -24,7 +24,7 @@ def at_most(value: float) -> str:
     """Return a number with three significant figures, rounded up."""
     if not 0 < value < math.inf:
         return significant(value)
-    scale = 10.0 ** max(SIGNIFICANT - 1 - math.floor(math.log10(value)), 0)
+    scale = 10.0 ** (SIGNIFICANT - 1 - math.floor(math.log10(value)))
     return significant(math.ceil(value * scale * (1 - SAME)) / scale)
 
 

@@ -139,25 +139,25 @@ def rule_counts(scenario: Scenario, rows: Codes) -> Codes:
 
 
 def best_spans(scenario: Scenario) -> tuple[tuple[int, int], ...]:
-    """Return (first row, count) of each span of rows with one best count, by bisection.
+    """Return (first row, count) of each span of rows with one best count.
 
-    Looks from 96 to 8192 rows; a span shorter than the grid's steps can be missed.
+    Looks from 96 to 8192 rows at a grid, and at every row between two of its points that differ; a
+    span shorter than the grid's steps can be missed.
     """
     low, high = CROSSING_ROWS
     grid = np.unique(np.geomspace(low, high, CROSSING_POINTS).round().astype(np.int64))
     best = slice_study(scenario, grid.tolist()).best
-    spans = [(low, int(best[0]))]
     changes = np.flatnonzero(best[1:] != best[:-1])
+    spans = [(low, int(best[0]))]
     if changes.size == 0:
         return tuple(spans)
-    left, right = grid[changes].copy(), grid[changes + 1].copy()
-    before = best[changes]
-    while np.any(right - left > 1):
-        middle = (left + right) // 2
-        same = slice_study(scenario, middle.tolist()).best == before
-        left, right = np.where(same, middle, left), np.where(same, right, middle)
-    after = slice_study(scenario, right.tolist()).best
-    return (*spans, *((int(row), int(count)) for row, count in zip(right, after, strict=True)))
+    between = [np.arange(grid[change] + 1, grid[change + 1] + 1) for change in changes]
+    found = slice_study(scenario, np.concatenate(between).tolist()).best
+    ends = np.cumsum([rows.size for rows in between])
+    for change, rows, counts in zip(changes, between, np.split(found, ends[:-1]), strict=True):
+        first = int(np.argmax(counts != best[change]))
+        spans.append((int(rows[first]), int(counts[first])))
+    return tuple(spans)
 
 
 def _effective(scenario: Scenario, rows: Codes, counts: Any) -> Codes:

@@ -20,7 +20,6 @@ from explorer.plots.attribution import (
 )
 from explorer.plots.replay import host_scopes, replay_figure, replay_window
 from explorer.serving.evaluate import Evaluation, evaluate
-from explorer.serving.notes import plan_notes
 from explorer.serving.slice_study import rows_of_a_pass
 from explorer.serving.stages import slowest_prefill_share, slowest_stage_words
 from explorer.ui import ascend_numbers, conflicts, numbers, recurrence, state, targets
@@ -30,6 +29,9 @@ from explorer.ui.attribution_words import (
     synced_owner_sentence,
     synced_sentence,
 )
+from explorer.ui.charts import chart
+from explorer.ui.plan_remarks import remarks
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 SYNCED, OVERLAPPED = "Device-synced", "As it runs"
@@ -52,7 +54,7 @@ def page() -> None:
         return
     if not ascend:
         st.markdown(owner_sentence(scenario))
-        _notes(evaluation)
+        remarks(evaluation)
         chip = plain(scenario.chip_document().name)
         st.info(f"The profile by length and the replay are the Ascend 910A's; this is the {chip}.")
         targets.section(scenario)
@@ -61,7 +63,7 @@ def page() -> None:
     modelled = scenario.measured.prefill_seconds is None
     view = st.session_state.get(VIEW, OVERLAPPED) if modelled else OVERLAPPED
     st.markdown((synced_owner_sentence if view == SYNCED else owner_sentence)(scenario))
-    _notes(evaluation)
+    remarks(evaluation)
     if modelled:
         _shares(scenario)
         _replay(scenario, evaluation)
@@ -70,11 +72,6 @@ def page() -> None:
     targets.section(scenario, measured_tables(scenario))
     conflicts.section(scenario)
     numbers.numbers_behind(lambda: ascend_numbers.show(evaluation))
-
-
-def _notes(evaluation: Evaluation) -> None:
-    for note in plan_notes(evaluation):
-        st.caption(f"Note: {plain(note)}")
 
 
 def measured_tables(scenario: Scenario) -> tuple[tuple[int, dict[str, float]], ...]:
@@ -119,11 +116,10 @@ def _shares(scenario: Scenario) -> None:
         return
     measured = measured_phases(scenario) if view == SYNCED else ()
     st.markdown(crossing_sentence(profile))
-    st.plotly_chart(
+    chart(
         attribution_figure(profile, measured, rows_of_a_pass(scenario)),
-        key="attribution",
-        width="stretch",
-        alt="Share of each phase against the rows of a prefill pass",
+        "attribution",
+        "Share of each phase against the rows of a prefill pass",
     )
     st.caption(_shares_caption(scenario, view == SYNCED, bool(measured)))
     st.markdown(synced_sentence(scenario))
@@ -159,11 +155,10 @@ def _replay(scenario: Scenario, evaluation: Evaluation) -> None:
     window = replay_window(scenario, int(first) - 1, min(WINDOW_LAYERS, layers))
     if window is None or not window.events:
         return
-    st.plotly_chart(
+    chart(
         replay_figure(window),
-        key="replay",
-        width="stretch",
-        alt="Replay of some layers: host issue, device, fixed part and bytes of all-reduces",
+        "replay",
+        "Replay of some layers: host issue, device, fixed part and bytes of all-reduces",
     )
     stage = slowest_stage_words(evaluation)
     of = f"the slowest stage ({stage})" if stage else "the pass"
@@ -202,7 +197,7 @@ def _scopes(scenario: Scenario) -> None:
         (scopes.layers, "layers"),
         (scopes.whole, "the pass" if int(scenario.plan.pp_prefill) == 1 else "the stage"),
     )
-    st.table(_scope_table(levels), hide_index=True)
+    show_table(_scope_table(levels))
     st.caption("Sums of the report: Ascend TP Collective Overlap section 5.1.")
 
 

@@ -16,7 +16,9 @@ from explorer.config.errors import InputError
 from explorer.config.scenario import Scenario
 from explorer.search.background import Task, Work
 from explorer.search.space import Space
+from explorer.search.turns import searches_at_once
 from explorer.ui import state
+from explorer.ui.presence import leaving
 from explorer.ui.text import plain
 
 Result = TypeVar("Result")
@@ -64,7 +66,10 @@ def offered(
     if status.error:
         st.error(f"This failed: {plain(status.error)}")
     elif status.state == "stopped":
-        st.caption("Stopped early: what was reached by then is shown.")
+        reached = status.result is not None
+        st.caption(
+            "Stopped early: what was reached by then is shown." if reached else "Stopped early."
+        )
     return status.result
 
 
@@ -80,6 +85,17 @@ def space_fingerprint(space: Space, *more: object) -> str:
     return fingerprint_of(first, axes, *more)
 
 
+def waiting_words(ahead: int) -> str:
+    """Return why a search has not begun: how many others must end before it."""
+    if not ahead:
+        return "About to begin"
+    others = "another search" if ahead == 1 else f"{ahead:,} other searches"
+    return (
+        f"Waiting for {others} to end: this app runs at most "
+        f"{searches_at_once()} at once, in the order in which they were asked for"
+    )
+
+
 def _held(key: str) -> tuple[str, Task[Any]] | None:
     held: tuple[str, Task[Any]] | None = st.session_state.get(f"task:{key}")
     return held
@@ -92,7 +108,7 @@ def _start(key: str, prepare: Callable[[], Prepared]) -> None:
     except InputError as error:
         state.notice(error.problems, "Nothing was started")
         return
-    st.session_state[f"task:{key}"] = (fingerprint, Task(work).start())
+    st.session_state[f"task:{key}"] = (fingerprint, Task(work, leaving()).start())
 
 
 def _stop(key: str) -> None:
@@ -109,5 +125,8 @@ def _follow(key: str, doing: str) -> None:
     status = held[1].status()
     if status.finished:
         st.rerun()
+    if status.state == "waiting":
+        st.progress(0.0, waiting_words(status.ahead))
+        return
     share = status.done / status.total if status.total else 0.0
     st.progress(min(share, 1.0), f"{status.done:,} of {status.total:,} {doing}")

@@ -31,7 +31,9 @@ from explorer.serving.comparison import (
     comparison_csv,
 )
 from explorer.ui import state
+from explorer.ui.charts import chart
 from explorer.ui.folded import folded
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 KEPT, CURRENT = "snapshots", "what the sliders hold now"
@@ -219,7 +221,7 @@ def _figures(comparison: Comparison) -> None:
     ]
     limits = dict(zip(names, map(_words, comparison.bottlenecks), strict=True))
     rows.append({"": "Limited by", **limits})
-    st.table(pd.DataFrame(rows), hide_index=True)
+    show_table(pd.DataFrame(rows))
     for name, misfit in zip(names, comparison.misfits, strict=True):
         if misfit:
             st.caption(f"{name} does not fit: {plain(misfit)}")
@@ -242,7 +244,7 @@ def _inputs(comparison: Comparison) -> None:
         if row.everywhere
     ]
     if rows:
-        st.table(pd.DataFrame(rows), hide_index=True)
+        show_table(pd.DataFrame(rows))
     elsewhere = len(comparison.inputs) - len(rows)
     if elsewhere:
         st.caption(
@@ -255,29 +257,26 @@ def _charts(candidates: Sequence[Candidate]) -> None:
     bars = time_bars(candidates)
     st.subheader("Where does the time of a batch go?", anchor=False)
     if bars:
-        st.plotly_chart(
+        chart(
             time_figure(bars),
-            key="compare_times",
-            width="stretch",
-            alt="Time of one batch in prefill and decode of each scenario, by what binds it",
+            "compare_times",
+            "Time of one batch in prefill and decode of each scenario, by what binds it",
         )
     else:
         st.info("None of these plans fits, so there are no times.")
     st.subheader("What fills the memory?", anchor=False)
-    st.plotly_chart(
+    chart(
         budget_figure(budget_bars(candidates)),
-        key="compare_memory",
-        width="stretch",
-        alt="Weights, KV cache and overhead of each scenario as a share of capacity",
+        "compare_memory",
+        "Weights, KV cache and overhead of each scenario as a share of capacity",
     )
     named = rooflines(candidates)
     if named:
         st.subheader("Is it the memory or the arithmetic?", anchor=False)
-        st.plotly_chart(
+        chart(
             rooflines_figure(named),
-            key="compare_roofline",
-            width="stretch",
-            alt="Rooflines of all scenarios with a mark for each operator",
+            "compare_roofline",
+            "Rooflines of all scenarios with a mark for each operator",
         )
         st.caption("Filled marks: prefill; open ones: decode. Left of a bend, memory limits.")
 

@@ -14,6 +14,7 @@ from explorer.fidelity.conflicts import Conflict, Value, report_conflicts
 from explorer.fidelity.measurements import shipped_measurements
 from explorer.serving.slice_study import rows_of_a_pass
 from explorer.ui.folded import folded
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 
@@ -22,7 +23,7 @@ def section(scenario: Scenario) -> None:
     st.subheader("What does one all-reduce cost?", anchor=False)
     prices = prices_now(scenario)
     st.markdown(price_sentence(scenario))
-    st.table(
+    show_table(
         pd.DataFrame(
             {
                 "route": [price.route for price in prices],
@@ -32,7 +33,6 @@ def section(scenario: Scenario) -> None:
                 "what it measures": [price.meaning for price in prices],
             }
         ),
-        hide_index=True,
     )
     st.subheader("Where does the report disagree with itself?", anchor=False)
     conflicts = report_conflicts(shipped_measurements())

@@ -18,13 +18,14 @@ from explorer.plots.slices import slice_sweep, slices_figure
 from explorer.serving.advice import single_changes_that_fit
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.explain import limit_sentence
-from explorer.serving.notes import plan_notes
 from explorer.serving.report import broken_constraints, evaluation_document, violation_message
 from explorer.serving.stages import slowest_stage_words
 from explorer.serving.timeline import pipeline_timeline
 from explorer.ui import ascend_numbers, sensitivity_constants, state
+from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.lever_words import lever_sentence
+from explorer.ui.plan_remarks import remarks
 from explorer.ui.text import plain
 
 DeltaColour = Literal["normal", "inverse", "off"]
@@ -47,8 +48,7 @@ def page() -> None:
     if feasible:
         st.markdown(f"**What limits it.** {limit_sentence(evaluation)} {lever_sentence(scenario)}")
         _left_open(scenario)
-    for note in plan_notes(evaluation):
-        st.caption(f"Note: {plain(note)}")
+    remarks(evaluation)
     tile = _tile(scenario)
     if scenario.chip_document().family == "ascend910a":
         _slices(scenario)
@@ -165,7 +165,11 @@ def _slices(scenario: Scenario) -> None:
         f"**{human(float(best.slices), 'slices')}** is best "
         f"({significant(best.rows_per_second)} tokens/s of prefill); {verdict}."
     )
-    st.plotly_chart(slices_figure(sweep), key="slices", width="stretch")
+    chart(
+        slices_figure(sweep),
+        "slices",
+        "Time of a prefill pass on host and device against the slices of each all-reduce",
+    )
     stage = slowest_stage_words(evaluate(scenario))
     of = f" Times are those of the slowest, {stage}." if stage else ""
     st.caption(
@@ -176,7 +180,11 @@ def _slices(scenario: Scenario) -> None:
 
 def _memory(evaluation: Evaluation, tile: Tile | None) -> None:
     st.subheader("Does it fit?", anchor=False)
-    st.plotly_chart(memory_figure(memory_bars(evaluation, tile)), key="memory", width="stretch")
+    chart(
+        memory_figure(memory_bars(evaluation, tile)),
+        "memory",
+        "What fills the memory of each kind of cluster, as a share of its capacity",
+    )
     if tile is not None:
         st.caption(
             f"Tile: the best single-level FP32 tile (Eqs 4-5) is {tile.m} x {tile.k} x {tile.n}, "
@@ -191,7 +199,11 @@ def _pipeline(evaluation: Evaluation, feasible: bool) -> None:
         return
     timeline = pipeline_timeline(evaluation)
     phases = SHARED_PHASES if evaluation.inputs.shared else ()
-    st.plotly_chart(pipeline_figure(timeline, phases), key="pipeline", width="stretch")
+    chart(
+        pipeline_figure(timeline, phases),
+        "pipeline",
+        "Batches in prefill stages, buffer and decode stages over time",
+    )
     hidden = (
         f" {timeline.hidden_rows} more rows alike are left out." if timeline.hidden_rows else ""
     )
@@ -206,17 +218,23 @@ def _breakdown(evaluation: Evaluation, feasible: bool) -> None:
     if not feasible:
         st.info("A plan that does not fit has no times.")
         return
-    st.plotly_chart(breakdown_figure(breakdown_data(evaluation)), key="breakdown", width="stretch")
+    chart(
+        breakdown_figure(breakdown_data(evaluation)),
+        "breakdown",
+        "Share of each operator in a prefill pass and a decode step, by what binds it",
+    )
 
 
 def _roofline(evaluation: Evaluation, tile: Tile | None) -> None:
     st.subheader("Is it the memory or the arithmetic?", anchor=False)
     st.caption(
         "Left of a roof's bend an operator waits for memory, right of it for arithmetic. "
-        "Circles: prefill; diamonds: decode; colours as above."
+        "Filled: prefill; open: decode. Colour and shape: what binds an operator."
     )
-    st.plotly_chart(
-        roofline_figure(roofline_data(evaluation, tile)), key="roofline", width="stretch"
+    chart(
+        roofline_figure(roofline_data(evaluation, tile)),
+        "roofline",
+        "Roofline with a mark for each operator of prefill and decode",
     )
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from explorer.config.presets import load_chip
-from explorer.config.units import human, significant
+from explorer.config.units import human, percent, significant
 from explorer.fidelity.fit import FitResult
 from explorer.fidelity.measurements import COLUMNS, SEARCHED, parse_measurements
 from explorer.fidelity.report import FidelityReport, Row, Summary, fidelity_report
@@ -19,7 +19,8 @@ from explorer.plots.fidelity import (
     parity_figure,
     quantity_label,
 )
-from explorer.ui import own_rows, state
+from explorer.ui import own_rows, state, uploads
+from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.own_rows import OWN
 from explorer.ui.text import plain
@@ -145,7 +146,7 @@ def _counted(item: Summary) -> str:
 
 
 def _percent(fraction: float | None) -> str:
-    return "–" if fraction is None else f"{100 * fraction:.1f} %"
+    return "–" if fraction is None else percent(fraction)
 
 
 def _rows(report: FidelityReport, own: Sequence[Row] | None, chip: str) -> None:
@@ -171,11 +172,10 @@ def _rows(report: FidelityReport, own: Sequence[Row] | None, chip: str) -> None:
     rows = _chosen(report.rows, chosen, own)
     data = parity_data(rows)
     if data.points:
-        st.plotly_chart(
+        chart(
             parity_figure(data),
-            key="parity",
-            width="stretch",
-            alt="Predicted over measured against the measured value, with the ±10 % band",
+            "parity",
+            "Predicted over measured against the measured value, with the ±10 % band",
         )
     if data.left_over:
         st.caption(f"The {data.left_over:,} rows of least error are not drawn.")
@@ -262,8 +262,7 @@ def _upload(own: tuple[str, bytes] | None) -> None:
         max_upload_size=LARGEST_UPLOAD_MB,
         on_change=_uploaded,
     )
-    for reason in st.session_state.get(REFUSED, ()):
-        st.text(f"⚠ {reason}")
+    uploads.show_refused(REFUSED)
     if own is not None:
         st.text(f"{own[0]} has a table of its own above, and its rows are among those listed.")
         st.button("Leave it out again", key="forget_measurements", on_click=own_rows.forget_file)

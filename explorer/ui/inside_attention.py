@@ -27,7 +27,9 @@ from explorer.costs.attention import (
 from explorer.costs.gemm import GemmCluster, tightest
 from explorer.fidelity.measurements import shipped_measurements
 from explorer.plots.attention import LINES, attention_data, attention_figure, matching_attention
+from explorer.ui.charts import chart
 from explorer.ui.inside_controls import NUMBER_WIDTH, control_row, linked_number
+from explorer.ui.tables import show_table
 
 LONGEST_SEQ = 1_048_576
 MEASURED_SHAPE, MODEL_SHAPE = "as measured", "this model"
@@ -83,7 +85,11 @@ def view(machine: Mt3000) -> None:
         rows = shipped_measurements() if fp16 else ()
         measured = matching_attention(rows, instances, head_dim)
         data = attention_data(scalar(instances), scalar(head_dim), tiles, cluster, memory, measured)
-        st.plotly_chart(attention_figure(data, float(seq)), key="attention", width="stretch")
+        chart(
+            attention_figure(data, float(seq)),
+            "attention",
+            "Time of attention against sequence length, by method",
+        )
         note = "Table IX names no precision; FP16 is assumed" if fp16 else "Table IX is for FP16"
         st.caption(
             f"{instances:,} heads × requests of {head_dim} elements, full attention. {note}. "
@@ -173,7 +179,7 @@ def _methods(case: Case) -> None:
         }
         rows[LINES[method][0]] = column
     order = [*dict.fromkeys(name for row in rows.values() for name in row if name != TIME), TIME]
-    st.table(pd.DataFrame(rows).reindex(order).fillna("–"), border="horizontal")
+    show_table(pd.DataFrame(rows).reindex(order).fillna("–"), index=True)
     st.caption(
         f"A broadcast takes {significant(float(cluster.broadcast_cost))} of a DMA of the same "
         "bytes. MT and Flash add their three times; unfused hides transfers under arithmetic or "

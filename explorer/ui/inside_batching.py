@@ -20,6 +20,8 @@ from explorer.plots.batching import (
 )
 from explorer.serving.evaluate import evaluate
 from explorer.serving.report import why_not
+from explorer.ui.charts import chart
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 STEPS = {
@@ -39,8 +41,10 @@ def view(machine: Mt3000) -> None:
     data = batching_data(machine.inputs.scenario)
     reason = plain(why_not(evaluate(machine.inputs.scenario)))
     st.markdown(_sentence(data, int(machine.inputs.micro_batch_decode), reason))
-    st.plotly_chart(throughput_figure(data), key="batching", width="stretch")
-    st.plotly_chart(latency_figure(data), key="latency", width="stretch")
+    chart(
+        throughput_figure(data), "batching", "Throughput of one pool against the decode micro-batch"
+    )
+    chart(latency_figure(data), "latency", "Time of one batch against the decode micro-batch")
     st.caption(
         "One pool of the present plan: T_latency is prefill and decode of one batch after each "
         "other. Linear operators share their weights across a batch, attention reads each "
@@ -106,7 +110,7 @@ def _ladder() -> None:
                 f"not modelled: {reason}" if predicted is None else _gain(predicted, known[1])
             )
         table.append(line)
-    st.table(pd.DataFrame(table).set_index("Step"), border="horizontal")
+    show_table(pd.DataFrame(table).set_index("Step"), index=True)
     st.caption(
         "Tokens/s, in brackets the gain over the step before. Table VII: 12 clusters, prompt 512, "
         "output 128, at the published machine; sliders do not move it. A1 and A2 run one request "
@@ -147,7 +151,7 @@ def _row_of(rows: tuple[Measurement, ...], model: str, stage: str) -> Measuremen
     return mine.get(stage)
 
 
-@st.cache_data(show_spinner="Searching the best plans of the ladder's steps")
+@st.cache_data(max_entries=64, show_spinner="Searching the best plans of the ladder's steps")
 def _predicted(row_id: str) -> tuple[float | None, str]:
     """Return the model's figure of a shipped measurement, or why there is none."""
     row = next(row for row in _ladder_rows() if row.id == row_id)

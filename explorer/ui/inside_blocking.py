@@ -34,7 +34,9 @@ from explorer.costs.tile_search import (
 )
 from explorer.fidelity.measurements import shipped_measurements
 from explorer.plots.blocking import matching_products, staircase_data, staircase_figure
+from explorer.ui.charts import chart
 from explorer.ui.inside_controls import control_row, precision_control
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 PAPER_ROWS = 30
@@ -68,10 +70,10 @@ def view(machine: Mt3000) -> None:
         measured = matching_products(shipped_measurements(), precision, product)
         tiles = {"paper's tile": paper} if own.rank is not None else {}
         tiles |= {f"fastest tile for M = {product.m:,}": best.tile}
-        st.plotly_chart(
+        chart(
             staircase_figure(staircase_data(product, tiles, cluster, measured)),
-            key="staircase",
-            width="stretch",
+            "staircase",
+            "Time of the product against its rows, by tile",
         )
         st.caption(
             f"{human(float(cluster.dsps), 'DSPs')} take row blocks in rounds: a round that is "
@@ -208,7 +210,7 @@ def _levers(levers: Sequence[Doubled], own: Choice, best: Choice) -> None:
         }
         for name, (same, new, gain) in rows.items()
     ]
-    st.table(pd.DataFrame(table), hide_index=True, border="horizontal")
+    show_table(pd.DataFrame(table))
 
 
 def _why(product: Product, own: Choice, best: Choice, cluster: GemmCluster) -> str:
@@ -242,7 +244,7 @@ def _tiles(search: TileSearch, choices: dict[str, Choice]) -> None:
         for name, choice in choices.items()
     }
     order = list(columns["fastest"])
-    st.table(pd.DataFrame(columns).reindex(order).fillna("–"), border="horizontal")
+    show_table(pd.DataFrame(columns).reindex(order).fillna("–"), index=True)
     st.caption(
         "Tiles are (Mg = P M2, Kg, M2, K2, N2) with M1 and N1 the kernel's. The time is the sum "
         "of its six parts; DDR transfers that hide under arithmetic count as 0 s, and so does "
@@ -294,7 +296,7 @@ def _traffic(product: Product, tile: GemmTile, cluster: GemmCluster) -> None:
     if resident is not None:
         ways["All of W waits in GSM"] = resident
     rows = [_traffic_row(name, way, cluster) for name, way in ways.items()]
-    st.table(pd.DataFrame(rows).set_index("Paper's tile, rows split"), border="horizontal")
+    show_table(pd.DataFrame(rows).set_index("Paper's tile, rows split"), index=True)
     st.caption(
         "DDR bytes. FP32 partial sums of Y leave after every pass over K and come back before the "
         "next; both ways count."

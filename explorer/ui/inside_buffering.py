@@ -22,7 +22,9 @@ from explorer.costs.buffering import (
 )
 from explorer.costs.memory import STORAGE_BYTES
 from explorer.plots.buffering import gantt_data, gantt_figure
+from explorer.ui.charts import chart
 from explorer.ui.inside_controls import control_row, precision_control
+from explorer.ui.tables import show_table
 
 SLIDER_WIDTH = 260
 GSM_SPEEDS = (1, 2, 4, 8, 16, 32, 64)
@@ -42,12 +44,16 @@ def view(machine: Mt3000) -> None:
     with answer:
         st.markdown(_sentence(times, int(iterations), buffering, machine))
         gantt = gantt_data(timeline)
-        st.plotly_chart(gantt_figure(gantt), key="gantt", width="stretch")
+        chart(
+            gantt_figure(gantt),
+            "gantt",
+            "Loads, arithmetic and stores of the first blocks over time",
+        )
         more = f" {gantt.hidden:,} later bars are left out." if gantt.hidden else ""
         st.caption(
             f"{STEADY_BLOCKS} blocks of Y2, {float(cluster.dsps * tile.m2):,.0f} × "
             f"{float(tile.n2):,.0f} on all DSPs in {precision.upper()}, each of {iterations:.0f} "
-            f"iterations over K2; strong and faint bars are blocks in turn.{more}"
+            f"iterations over K2; every second block is hatched.{more}"
         )
     _ways(times, int(iterations))
 
@@ -137,7 +143,7 @@ def _ways(times: LoopTimes, iterations: int) -> None:
                 "Arithmetic works": f"{significant(100 * float(loop.compute_share))} %",
             }
         )
-    st.table(pd.DataFrame(rows).set_index("").T, border="horizontal")
+    show_table(pd.DataFrame(rows).set_index("").T, index=True)
     st.caption(
         f"{STEADY_BLOCKS} blocks. Head, arithmetic, bubbles (arithmetic waits for DMA) and exposed "
         "tail add up. The bandwidth share of mixed streams is fitted; GSM's speed is assumed."

@@ -20,6 +20,8 @@ from explorer.plots.halves import (
     measured_pairs,
     pairs,
 )
+from explorer.ui.charts import chart
+from explorer.ui.tables import show_table
 
 
 def view(machine: Mt3000) -> None:
@@ -29,7 +31,11 @@ def view(machine: Mt3000) -> None:
     tiles = (usable_tile(machine, both[0]), usable_tile(machine, both[1]))
     found = pairs(measured_pairs(shipped_measurements()), both, tiles)
     st.markdown(_sentence(found))
-    st.plotly_chart(halves_figure(found), key="halves", width="stretch")
+    chart(
+        halves_figure(found),
+        "halves",
+        "Speed-up of FP16 over FP32 against columns, predicted and measured",
+    )
     st.caption(
         "The 36 products of Table VIII, each precision at its own tile. Measured points are the "
         "published machine's; the lines follow the sliders. The bandwidth share of mixed streams "
@@ -51,14 +57,14 @@ def view(machine: Mt3000) -> None:
                 "AM of FP32 accumulators": human(share, "fraction"),
             }
         )
-    st.table(pd.DataFrame(rows), hide_index=True)
+    show_table(pd.DataFrame(rows))
     st.caption(
         "Operands are stored in FP16 and accumulated in FP32, so the output buffers do not "
         "shrink; softmax scores stay FP32 too. Half the bytes an operand lets twice the rows into "
         "SM and GSM, so weights stream half as often for the same rows."
     )
     st.markdown("**Where the bound moves**")
-    st.table(_bounds(found), hide_index=True)
+    show_table(_bounds(found))
 
 
 def _sentence(found: tuple[Pair, ...]) -> str:

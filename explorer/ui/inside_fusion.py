@@ -22,7 +22,9 @@ from explorer.costs.fusion import (
 from explorer.costs.graph import Work
 from explorer.costs.layer import Layout
 from explorer.plots.fusion import fusion_data, fusion_figure, operator_name
+from explorer.ui.charts import chart
 from explorer.ui.inside_controls import control_row, precision_control
+from explorer.ui.tables import show_table
 
 LAYOUTS = {
     "One after the other": Layout.SEQUENTIAL,
@@ -54,7 +56,11 @@ def view(machine: Mt3000) -> None:
     with answer:
         st.markdown(f"{_sentence(case, rule, best)} {_why_not_figure_4(chosen, case, rule)}")
         bars = fusion_data(case.graph, rule, case.threshold)
-        st.plotly_chart(fusion_figure(bars, case.threshold), key="fusion", width="stretch")
+        chart(
+            fusion_figure(bars, case.threshold),
+            "fusion",
+            "Density of each operator of a layer, by the region it is fused into",
+        )
         st.caption(
             f"High density starts at {significant(case.threshold)} MAC/B, midway between the "
             f"densest elementwise operator ({significant(case.densest_low)}) and the sparsest "
@@ -146,7 +152,7 @@ def _regions(case: FusionCase, rule: Partition) -> None:
                 f"{human(float(case.capacity.am_bytes), BINARY_BYTES)}",
             }
         )
-    st.table(pd.DataFrame(rows).set_index("Region"), border="horizontal")
+    show_table(pd.DataFrame(rows).set_index("Region"), index=True)
     if not any("rope" in names and len(names) > 1 for names in rule.names):
         st.markdown("**RoPE inside the Linear kernel** (Algorithm 1): no room for it here.")
         return
@@ -174,7 +180,7 @@ def _less_am(case: FusionCase, rule: Partition) -> None:
                 "Regions that differ from now": _difference(rule, alike[0][1]),
             }
         )
-    st.table(pd.DataFrame(rows).set_index("AM"), border="horizontal")
+    show_table(pd.DataFrame(rows).set_index("AM"), index=True)
     st.caption(
         "Some sizes tried, at a blocking kept, that of the published SM, AM and GSM: "
         f"{case.blocks.rows_per_dsp} rows a DSP, {case.blocks.attention_rows_per_dsp} in attention."

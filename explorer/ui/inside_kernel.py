@@ -23,6 +23,8 @@ from explorer.costs.kernel import (
 )
 from explorer.costs.memory import STORAGE_BYTES
 from explorer.plots.microkernel import utilisation_data, utilisation_figure
+from explorer.ui.charts import chart
+from explorer.ui.tables import show_table
 
 KERNEL = "mt3000"
 OPERAND = re.compile(r"^\S+ (?P<what>.*)$")
@@ -62,10 +64,10 @@ def view(machine: Mt3000) -> None:
     chosen = str(st.selectbox("Kernel", list(KERNELS), key="inside:kernel"))
     with answer:
         st.markdown(_sentence(chosen, plans, machine))
-        st.plotly_chart(
+        chart(
             utilisation_figure(utilisation_data(plans), float(depth)),
-            key="utilisation",
-            width="stretch",
+            "utilisation",
+            "Multiply-add slots that each micro-kernel uses against the depth of a call",
         )
     _grid(plans[chosen], KERNELS[chosen].precision)
     _comparison(plans, machine)
@@ -170,7 +172,7 @@ def _comparison(plans: dict[str, KernelPlan], machine: Mt3000) -> None:
                 "Columns a head fills [%]": significant(PERCENT * fill),
             }
         )
-    st.table(pd.DataFrame(rows).set_index("Kernel").T, border="horizontal")
+    show_table(pd.DataFrame(rows).set_index("Kernel").T, index=True)
     numbers = machine.numbers
     st.caption(
         "The last line is the fit of the columns to a head of the model. Products are "

@@ -24,7 +24,9 @@ from explorer.plots.launches import (
 )
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.report import why_not
+from explorer.ui.charts import chart
 from explorer.ui.inside_controls import control_row
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 PASSES = {"decode step": True, "prefill pass": False}
@@ -73,9 +75,15 @@ def view(machine: Mt3000) -> None:
     with answer:
         st.markdown(f"{_shares(what, modes, reasons)} {_spread(machine, balance)}")
         shares = launch_data(scenario, decode, AXES[str(against)])
-        st.plotly_chart(launch_figure(shares), key="launches", width="stretch")
+        chart(
+            launch_figure(shares), "launches", "Share of a pass that launches take, by launch mode"
+        )
         st.caption("Only sizes at which the plan fits have a point.")
-        st.plotly_chart(balance_figure(balance), key="balance", width="stretch")
+        chart(
+            balance_figure(balance),
+            "balance",
+            "DSP time that works in attention against requests, by what goes round",
+        )
     if modes:
         _table(modes, machine)
 
@@ -154,7 +162,7 @@ def _table(modes: dict[str, Mode], machine: Mt3000) -> None:
         }
         for mode, found in modes.items()
     ]
-    st.table(pd.DataFrame(rows).set_index("Launched"), border="horizontal")
+    show_table(pd.DataFrame(rows).set_index("Launched"), index=True)
     st.caption(
         f"The slowest stage of the present plan. Creating a thread group takes "
         f"{human(float(n.hthreads_create_seconds), 's')} and launching it "

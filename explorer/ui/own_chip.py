@@ -9,7 +9,7 @@ import streamlit as st
 
 from explorer.chips.registry import check_numbers
 from explorer.config.chip import Chip
-from explorer.config.errors import InputError, printable
+from explorer.config.errors import InputError
 from explorer.config.files import chip_from_json
 from explorer.config.own_chip import NO_SOURCE
 from explorer.config.presets import load_chip, versions_of
@@ -17,7 +17,7 @@ from explorer.config.quantity import LONGEST_NAME
 from explorer.config.units import significant
 from explorer.serving.evaluate import evaluate
 from explorer.serving.report import why_not
-from explorer.ui import state
+from explorer.ui import state, uploads
 from explorer.ui.own_chip_draft import (
     PRESENT,
     UPLOADED,
@@ -46,7 +46,6 @@ EXAMPLE = """{
   "ddr_bandwidth_bytes_per_second": 6e10
  }
 }"""
-MOST_REASONS = 8
 
 
 def section() -> None:
@@ -221,24 +220,17 @@ def _upload() -> None:
         max_upload_size=LARGEST_UPLOAD_MB,
         on_change=_uploaded,
     )
-    for reason in st.session_state.get(REFUSED, ()):
-        st.text(f"⚠ {reason}")
+    uploads.show_refused(REFUSED)
 
 
 def _uploaded() -> None:
     """Read the file once, when it arrives."""
-    st.session_state.pop(REFUSED, None)
-    uploaded = state.widget_value(UPLOAD)
-    if uploaded is None:
-        return
-    name = printable(uploaded.name) or "file"
-    try:
-        chip = chip_from_json(uploaded.getvalue(), name)
-        check_numbers(chip)
-    except InputError as error:
-        reasons = [f"{name} was not used: {item.sentence()}." for item in error.problems]
-        if len(reasons) > MOST_REASONS:
-            reasons[MOST_REASONS:] = [f"And {len(reasons) - MOST_REASONS} more problems."]
-        st.session_state[REFUSED] = tuple(reasons)
-        return
-    st.session_state[DRAFT] = begun(UPLOADED, state.scenario(), _draft().turn + 1, chip)
+    chip = uploads.read_upload(UPLOAD, REFUSED, _modelled_chip)
+    if chip is not None:
+        st.session_state[DRAFT] = begun(UPLOADED, state.scenario(), _draft().turn + 1, chip)
+
+
+def _modelled_chip(content: bytes, name: str) -> Chip:
+    chip = chip_from_json(content, name)
+    check_numbers(chip)
+    return chip

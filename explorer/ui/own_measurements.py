@@ -28,7 +28,8 @@ from explorer.fidelity.selection import fittable
 from explorer.outfile import json_text
 from explorer.plots.calibration import before_after, before_after_figure
 from explorer.plots.fidelity import UNIT_OF
-from explorer.ui import own_profile, own_rows, state
+from explorer.ui import own_profile, own_rows, state, uploads
+from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.text import plain
 
@@ -152,11 +153,10 @@ def _outcome(calibration: Calibration) -> None:
     for warning in warnings(calibration):
         st.text(f"⚠ {warning[0].upper()}{warning[1:]}.")
     data = before_after(calibration)
-    st.plotly_chart(
+    chart(
         before_after_figure(data),
-        key="own_parity",
-        width="stretch",
-        alt="Predicted over measured before and after the calibration, with the ±10 % band",
+        "own_parity",
+        "Predicted over measured before and after the calibration, with the ±10 % band",
     )
     if data.after.left_over:
         st.caption(f"The {data.after.left_over:,} rows of least error are not drawn.")
@@ -234,9 +234,11 @@ def _use(chip: Chip) -> None:
         )
         preset = next(same)
         state.load_preset(f"{preset.id}@{preset.version}")
-    scenario = state.scenario()
-    versions = scenario.versions.model_copy(update={"chip": None})
-    state.replace(scenario.model_copy(update={"chip": chip, "versions": versions, "hardware": {}}))
+    try:
+        state.replace(state.scenario().with_chip(chip))
+    except InputError as error:
+        state.notice(error.problems, "The chip was not used")
+        return
     st.session_state[USED] = chip.id
 
 
@@ -334,8 +336,7 @@ def _upload() -> None:
         max_upload_size=LARGEST_UPLOAD_MB,
         on_change=_uploaded,
     )
-    for reason in st.session_state.get(REFUSED, ()):
-        st.text(f"⚠ {reason}")
+    uploads.show_refused(REFUSED)
     own = st.session_state.get(own_rows.OWN)
     if own is not None:
         st.text(f"{own[0]} is used.")

@@ -7,19 +7,17 @@ import json
 import pandas as pd
 import streamlit as st
 
-from explorer.config.errors import InputError, printable
 from explorer.config.hugging_face import ImportedModel
 from explorer.config.model import Model, ModelDocument
 from explorer.config.model_summary import Figure, figures, layer_words, part_rows
 from explorer.config.own_model import LEAD, model_from_json, with_model
 from explorer.config.quantity import listed
 from explorer.config.units import human, significant
-from explorer.ui import state
+from explorer.ui import state, uploads
 from explorer.ui.text import plain
 
 LARGEST_UPLOAD_MB = 4
 UPLOAD, READ, REFUSED = "own:model_file", "own:model", "own:model_refused"
-MOST_REASONS = 8
 METRIC_WIDTH = 225
 BILLION, MILLION = 1e9, 1e6
 
@@ -34,8 +32,7 @@ def section() -> None:
         on_change=_uploaded,
         help="Read as text in this session: nothing in it is run, and nothing is fetched.",
     )
-    for reason in st.session_state.get(REFUSED, ()):
-        st.text(f"⚠ {reason}")
+    uploads.show_refused(REFUSED)
     read: ImportedModel | None = st.session_state.get(READ)
     if read is None:
         lead = "Nothing was read" if st.session_state.get(REFUSED) else "No file yet"
@@ -49,19 +46,10 @@ def section() -> None:
 
 def _uploaded() -> None:
     """Read the file once, when it arrives; one that is taken back is forgotten."""
-    st.session_state.pop(REFUSED, None)
     st.session_state.pop(READ, None)
-    uploaded = state.widget_value(UPLOAD)
-    if uploaded is None:
-        return
-    name = printable(uploaded.name) or "file"
-    try:
-        st.session_state[READ] = model_from_json(uploaded.getvalue(), name)
-    except InputError as error:
-        reasons = [f"{name} was not read: {item.sentence()}." for item in error.problems]
-        if len(reasons) > MOST_REASONS:
-            reasons[MOST_REASONS:] = [f"And {len(reasons) - MOST_REASONS} more problems."]
-        st.session_state[REFUSED] = tuple(reasons)
+    read = uploads.read_upload(UPLOAD, REFUSED, model_from_json, "was not read")
+    if read is not None:
+        st.session_state[READ] = read
 
 
 def _use_it(read: ImportedModel) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from explorer.fidelity.profile_text import BELOW_WALL, LARGEST_TEXT
-from explorer.ui import own_rows, state
+from explorer.ui import own_rows, state, uploads
 from explorer.ui.text import plain
 
 TEXT, ROWS, WALL = "own:profile text", "own:profile rows", "own:profile wall"
@@ -53,8 +53,7 @@ def paste() -> None:
             key=WALL,
             on_change=_take,
         )
-    for reason in st.session_state.get(REFUSED, ()):
-        st.text(f"⚠ {reason}")
+    uploads.show_refused(REFUSED)
     pasted = own_rows.pasted_profile()
     if pasted is not None:
         _pasted(pasted)

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from explorer.config.errors import InputError, printable
+from explorer.config.errors import InputError
 from explorer.fidelity.measurements import Measurement, measurements_csv, parse_measurements
 from explorer.fidelity.profile_text import parse_profile
-from explorer.ui import state
+from explorer.ui import uploads
 
 OWN, PROFILE = "own_measurements", "own_profile"
 PROFILE_NAME = "pasted profile"
-MOST_REASONS = 8
 
 
 @dataclass(frozen=True)
@@ -55,19 +54,17 @@ def take_upload(widget: str, refused: str) -> bool:
         widget: key of the uploader.
         refused: where reasons are kept for which a file was not used.
     """
-    st.session_state.pop(refused, None)
-    uploaded = state.widget_value(widget)
     st.session_state.pop(OWN, None)
-    if uploaded is None:
+    read = uploads.read_upload(widget, refused, _accepted)
+    if read is None:
         return False
-    name, content = printable(uploaded.name) or "file", uploaded.getvalue()
-    try:
-        parse_measurements(content, name)
-    except InputError as error:
-        st.session_state[refused] = reasons(error, f"{name} was not used")
-        return False
-    st.session_state[OWN] = (name, content)
+    st.session_state[OWN] = read
     return True
+
+
+def _accepted(content: bytes, name: str) -> tuple[str, bytes]:
+    parse_measurements(content, name)
+    return name, content
 
 
 def forget_file() -> None:
@@ -84,7 +81,7 @@ def take_profile(text: str, rows: int | None, wall: float | None, refused: str) 
     try:
         found = parse_profile(text, PROFILE_NAME, rows=rows, wall_seconds=wall)
     except InputError as error:
-        st.session_state[refused] = reasons(error, "The profile was not used")
+        st.session_state[refused] = uploads.reasons(error, "The profile was not used")
         return
     runs = "; ".join(
         f"{run.rows:,} rows: the timed block is that of line {run.first_line}, of {found.blocks}"
@@ -92,11 +89,3 @@ def take_profile(text: str, rows: int | None, wall: float | None, refused: str) 
     )
     content = measurements_csv(found.measurements).encode()
     st.session_state[PROFILE] = PastedProfile(content, runs, found.notes)
-
-
-def reasons(error: InputError, lead: str) -> tuple[str, ...]:
-    """Return what is wrong, a sentence each, the first ones of many."""
-    every = [f"{lead}: {item.sentence()}." for item in error.problems]
-    if len(every) > MOST_REASONS:
-        every[MOST_REASONS:] = [f"And {len(every) - MOST_REASONS} more problems."]
-    return tuple(every)

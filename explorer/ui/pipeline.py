@@ -18,6 +18,7 @@ from explorer.serving.simulation_plan import misfits
 from explorer.serving.simulation_report import verdict
 from explorer.serving.simulation_results import Quantiles, Simulation
 from explorer.ui import state
+from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.pipeline_controls import arrivals_controls, current_trace
 from explorer.ui.pipeline_downloads import downloads
@@ -151,11 +152,10 @@ def _occupancy(simulation: Simulation) -> None:
     if simulation.occupancy is None:
         return
     st.subheader("Does the memory hold?", anchor=False)
-    st.plotly_chart(
+    chart(
         occupancy_figure(simulation),
-        key="simulation_occupancy",
-        width="stretch",
-        alt="KV cache held in prefill, buffer and decode of one pool over time, with the limit",
+        "simulation_occupancy",
+        "KV cache held in prefill, buffer and decode of one pool over time, with the limit",
     )
     buffer = simulation.buffer
     if buffer is None:
@@ -179,11 +179,10 @@ def _gantt(simulation: Simulation) -> None:
     if not rows:
         return
     st.subheader("When does each stage work?", anchor=False)
-    st.plotly_chart(
+    chart(
         gantt_figure(rows, window),
-        key="simulation_gantt",
-        width="stretch",
-        alt="Bars of the first micro-batches in prefill stages and decode slots over time",
+        "simulation_gantt",
+        "Bars of the first micro-batches in prefill stages and decode slots over time",
     )
     more = f" {hidden} more rows alike are left out." if hidden else ""
     st.caption(
@@ -209,11 +208,10 @@ def _waiting(simulation: Simulation) -> None:
         f"Of all waiting, **{significant(100 * shares[most])} %** is {most}; a request waits "
         f"{human(total / simulation.requests, 's')} on average."
     )
-    st.plotly_chart(
+    chart(
         waiting_figure(simulation),
-        key="simulation_waiting",
-        width="stretch",
-        alt="Share of requests that waited at most so long, before prefill and at the buffer",
+        "simulation_waiting",
+        "Share of requests that waited at most so long, before prefill and at the buffer",
     )
 
 
@@ -221,11 +219,10 @@ def _stages(simulation: Simulation) -> None:
     with folded("What does each stage do with its time?", "stages") as is_open:
         if not is_open:
             return
-        st.plotly_chart(
+        chart(
             utilisation_figure(simulation.stages),
-            key="simulation_stages",
-            width="stretch",
-            alt="Share of the run that each stage computes, is paused, or idles",
+            "simulation_stages",
+            "Share of the run that each stage computes, is paused, or idles",
         )
         st.caption("Stages of the first pool; over the whole run, filling and emptying included.")
 

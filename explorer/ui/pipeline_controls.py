@@ -6,10 +6,9 @@ import hashlib
 
 import streamlit as st
 
-from explorer.config.errors import InputError, printable
 from explorer.config.units import human
 from explorer.serving.trace import Trace, parse_trace, require_context
-from explorer.ui import state
+from explorer.ui import state, uploads
 from explorer.ui.controls import knob_slider
 from explorer.ui.folded import folded
 from explorer.ui.sidebar import word_control
@@ -17,7 +16,6 @@ from explorer.ui.sidebar import word_control
 LARGEST_TRACE_MB = 64
 CONTROL_WIDTH = 460
 TRACE, UPLOAD, REFUSED = "trace", "trace_upload", "trace_refused"
-MOST_REASONS = 8
 
 
 def arrivals_controls() -> None:
@@ -81,29 +79,21 @@ def _upload() -> None:
     st.file_uploader(
         "Trace", type=["csv"], key=UPLOAD, max_upload_size=LARGEST_TRACE_MB, on_change=_uploaded
     )
-    for reason in st.session_state.get(REFUSED, ()):
-        st.text(f"⚠ {reason}")
+    uploads.show_refused(REFUSED)
 
 
 def _uploaded() -> None:
     """Read the file once, when it arrives; a file that is taken back is left out again."""
-    st.session_state.pop(REFUSED, None)
-    uploaded = state.widget_value(UPLOAD)
-    if uploaded is None:
-        _forget()
-        return
-    content, name = uploaded.getvalue(), printable(uploaded.name) or "file"
-    try:
-        trace = parse_trace(content, name)
-        require_context(trace, int(state.scenario().workload.max_context_tokens))
-    except InputError as error:
-        _forget()
-        reasons = [f"{name} was not used: {item.sentence()}." for item in error.problems]
-        if len(reasons) > MOST_REASONS:
-            reasons[MOST_REASONS:] = [f"And {len(reasons) - MOST_REASONS} more problems."]
-        st.session_state[REFUSED] = tuple(reasons)
-        return
-    st.session_state[TRACE] = (trace, hashlib.sha256(content).hexdigest())
+    _forget()
+    read = uploads.read_upload(UPLOAD, REFUSED, _usable_trace)
+    if read is not None:
+        st.session_state[TRACE] = read
+
+
+def _usable_trace(content: bytes, name: str) -> tuple[Trace, str]:
+    trace = parse_trace(content, name)
+    require_context(trace, int(state.scenario().workload.max_context_tokens))
+    return trace, hashlib.sha256(content).hexdigest()
 
 
 def _forget() -> None:
@@ -114,8 +104,8 @@ def _more() -> None:
     scenario = state.scenario()
     columns = st.columns(2)
     with columns[0]:
-        knob_slider("limits.ttft_seconds", "simulation")
-        knob_slider("limits.tpot_seconds", "simulation")
+        knob_slider("limits.ttft_seconds", "pipeline")
+        knob_slider("limits.tpot_seconds", "pipeline")
         knob_slider("simulation.attained_fraction")
     with columns[1]:
         if current_trace() is None:

@@ -14,6 +14,7 @@ from explorer.plots.style import words
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.slice_study import rows_of_a_pass
 from explorer.serving.stages import slowest_prefill_share
+from explorer.ui.tables import show_table
 
 PATH, WHOLE, NEITHER = "kernel.recurrence", "whole", "without_both"
 TERM = "gated_delta"
@@ -38,7 +39,7 @@ def section(scenario: Scenario) -> None:
     timed = _timed(scenario)
     walls = {word: float(variant.prefill_stage.seconds) for word, variant in variants.items()}
     st.markdown(sentence(recurrence, walls, rows, timed))
-    st.table(
+    show_table(
         pd.DataFrame(
             [
                 {
@@ -50,7 +51,6 @@ def section(scenario: Scenario) -> None:
                 for word in variants
             ]
         ),
-        hide_index=True,
     )
     state_bound = _state_seconds(variants[WHOLE], share)
     st.caption(

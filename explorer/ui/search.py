@@ -14,6 +14,7 @@ from explorer.search.objectives import Objective
 from explorer.search.verdict import SAME, at_most
 from explorer.serving.evaluate import evaluate
 from explorer.ui import search_studies, state
+from explorer.ui.presence import leaving
 from explorer.ui.search_answer import answer, progress
 from explorer.ui.search_compare import compare_section
 from explorer.ui.search_controls import chosen, controls, objective_choice
@@ -91,7 +92,15 @@ def _start() -> None:
     _stop()
     st.session_state[OF] = state.scenario()
     stored = search_studies.recorder()
-    job = SearchJob(space, settings, certified=True, stored=stored, proof=how, plain=True)
+    job = SearchJob(
+        space,
+        settings,
+        certified=True,
+        stored=stored,
+        proof=how,
+        plain=True,
+        abandoned=leaving(),
+    )
     st.session_state[JOB] = job.start()
 
 

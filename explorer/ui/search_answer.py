@@ -22,6 +22,8 @@ from explorer.search.verdict import SAME, at_most, plans, verdict
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.notes import plan_notes
 from explorer.ui import state
+from explorer.ui.background import waiting_words
+from explorer.ui.charts import chart
 from explorer.ui.text import plain
 
 UNCHANGED_HIDDEN = ("slices", "max_slices", "min_rows_per_slice")
@@ -58,13 +60,16 @@ def answer(job: SearchJob, status: JobStatus, asked: Scenario) -> None:
     st.markdown("**How it was found**")
     trace = search_trace(status.history, _floor(status))
     figure = search_figure(trace, objective.label, objective.unit, _floor_name(status))
-    st.plotly_chart(figure, key="trace", width="stretch")
+    chart(figure, "trace", "How the search went: each trial, the best so far and the proved floor")
     for sentence in _how_it_went(status, objective):
         st.caption(sentence)
 
 
 def progress(status: JobStatus, objective: Objective) -> None:
     """Draw how far a search is."""
+    if status.state == "waiting":
+        st.progress(0.0, waiting_words(status.ahead))
+        return
     if status.state == "bounding":
         _bounding(status.report, status, objective)
         return
@@ -273,6 +278,9 @@ def _plan_table(before: Scenario, after: Scenario, job: SearchJob) -> pd.DataFra
 
 def _nothing_feasible(status: JobStatus) -> None:
     """Say what excludes most plans, and offer the nearest one that fits."""
+    if status.state == "stopped" and not status.done:
+        st.info("Stopped before any plan was tried.")
+        return
     counts: dict[str, int] = {}
     tried, number = "trials", 0
     if status.result is not None:

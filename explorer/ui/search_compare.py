@@ -16,6 +16,7 @@ from explorer.search.space import Space
 from explorer.search.study import SearchSettings
 from explorer.search.verdict import SAME
 from explorer.ui.background import Prepared, offered, space_fingerprint
+from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.search_controls import chosen
 from explorer.ui.text import plain
@@ -61,8 +62,16 @@ def _draw(found: Comparison) -> None:
     objective = found.settings.objective
     lines = comparison_lines(found)
     title = f"best so far [{objective.unit}]"
-    st.plotly_chart(comparison_figure(lines, "trial", title), key="compare:trial", width="stretch")
-    st.plotly_chart(comparison_figure(lines, "seconds", title), key="compare:time", width="stretch")
+    chart(
+        comparison_figure(lines, "trial", title),
+        "compare:trial",
+        "Best so far of each sampler against trials",
+    )
+    chart(
+        comparison_figure(lines, "seconds", title),
+        "compare:time",
+        "Best so far of each sampler against time",
+    )
     st.table(_table(found), hide_index=True)
     for reason in found.left_out:
         st.caption(f"Left out: {plain(reason)}.")

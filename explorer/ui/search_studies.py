@@ -33,6 +33,7 @@ from explorer.search.studies import (
 from explorer.search.study import SearchResult, SearchSettings, Stopped
 from explorer.serving.evaluate import evaluate
 from explorer.ui import state
+from explorer.ui.charts import chart
 from explorer.ui.text import plain
 
 NAME, OWN, FRESH = "study_name", "own_study", "fresh_study"
@@ -164,7 +165,11 @@ def _picture() -> None:
         objective = result.objective
         trace = search_trace(thinned(list(result.history)), None)
         figure = search_figure(trace, objective.label, objective.unit)
-        st.plotly_chart(figure, key="study_trace", width="stretch")
+        chart(
+            figure,
+            "study_trace",
+            "How the shared search went: each trial and the best so far",
+        )
     st.caption(_who(search, result))
     if not result.stopped and not was_complete:
         st.rerun()

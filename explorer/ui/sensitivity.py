@@ -31,7 +31,9 @@ from explorer.ui import (
     sensitivity_map,
     state,
 )
+from explorer.ui.charts import chart
 from explorer.ui.lever_words import moved_words
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 SECTION, FOLLOWED = "sensitivity:section", "followed"
@@ -135,11 +137,10 @@ def _sliders(scenario: Scenario, objective: Objective) -> None:
     if not rows:
         st.info("No slider changes this answer.")
         return
-    st.plotly_chart(
+    chart(
         tornado_figure(rows),
-        key="tornado",
-        width="stretch",
-        alt="Change of the answer when each slider is halved or doubled",
+        "tornado",
+        "Change of the answer when each slider is halved or doubled",
     )
     more = len((followed or as_is).moving) - MOST_ROWS
     st.caption(
@@ -167,7 +168,7 @@ def _slopes(as_is: Sensitivity | None, followed: Sensitivity | None) -> None:
     if main is None:
         return
     st.markdown(_slope_sentence(main))
-    st.table(slope_table(main, followed if as_is is not None else None), hide_index=True)
+    show_table(slope_table(main, followed if as_is is not None else None))
     st.caption(
         "Elasticity: per cent that the answer changes by for one per cent more of the slider "
         "(central difference of 1 %, or of one where that is less), and towards less and more "

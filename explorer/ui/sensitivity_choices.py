@@ -16,6 +16,7 @@ from explorer.search.objectives import Objective
 from explorer.search.pareto import LARGEST_ENUMERATED
 from explorer.search.space import default_space
 from explorer.ui import asked, background, state
+from explorer.ui.charts import chart
 from explorer.ui.plan_words import setting_name
 from explorer.ui.text import plain
 
@@ -42,11 +43,10 @@ def section(scenario: Scenario, objective: Objective) -> None:
     st.markdown(sentence(found, scenario))
     shares = [Share(_label(scenario, item), item.share) for item in found.axes]
     title = "share of the variance" if found.exact else "importance (PED-ANOVA)"
-    st.plotly_chart(
+    chart(
         importance_figure(shares, title),
-        key="importance",
-        width="stretch",
-        alt="How much of the differences between plans each choice explains",
+        "importance",
+        "How much of the differences between plans each choice explains",
     )
     if found.exact:
         _closeness(found, scenario)

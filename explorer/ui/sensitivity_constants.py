@@ -18,6 +18,7 @@ from explorer.search.sensitivity import sensitivity
 from explorer.search.space import default_space
 from explorer.serving.evaluate import evaluate
 from explorer.ui import asked, background, state
+from explorer.ui.charts import chart
 from explorer.ui.plan_words import plan_words
 from explorer.ui.text import plain
 
@@ -61,11 +62,10 @@ def section(scenario: Scenario, objective: Objective) -> None:
     st.markdown(sentence(found))
     if found.varied and not math.isnan(found.low):
         rows = spans(found, sensitivity(scenario, objective))
-        st.plotly_chart(
+        chart(
             interval_figure(rows, objective.label, objective.unit),
-            key="interval",
-            width="stretch",
-            alt="The answer's interval for all assumed constants together and for each alone",
+            "interval",
+            "The answer's interval for all assumed constants together and for each alone",
         )
     _constants(found)
     if found.varied:

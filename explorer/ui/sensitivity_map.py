@@ -15,6 +15,7 @@ from explorer.search.objectives import Objective
 from explorer.search.space import default_space
 from explorer.search.space_map import SpaceMap, followed_map, map_space, mappable_paths
 from explorer.ui import asked, background, state
+from explorer.ui.charts import chart
 from explorer.ui.text import plain
 
 ACROSS, UP, FOLLOWS, SECTION = "map:x", "map:y", "map:follows", "map"
@@ -47,11 +48,10 @@ def section(scenario: Scenario, objective: Objective) -> None:
         st.markdown("Each cell of this map is a search of its own.")
         return
     st.markdown(sentence(found))
-    st.plotly_chart(
+    chart(
         map_figure(found),
-        key="space_map",
-        width="stretch",
-        alt="The answer over two sliders, with regions of what limits it",
+        "space_map",
+        "The answer over two sliders, with regions of what limits it",
     )
     st.caption(
         "Colour: the answer, bright is good. Lines: where another resource begins to limit. "

@@ -11,7 +11,7 @@ from explorer.chips.ascend910a import Ascend910a
 from explorer.chips.ascend910a_formulas import unfolded_prefill
 from explorer.config.errors import InputError
 from explorer.config.scenario import Scenario
-from explorer.config.units import significant
+from explorer.config.units import percent, significant
 from explorer.fidelity.comparable import comparable_passes, why_not_comparable
 from explorer.fidelity.measurements import Measurement
 from explorer.plots.slices_map import (
@@ -22,7 +22,6 @@ from explorer.plots.slices_map import (
     rate_figure,
 )
 from explorer.serving.evaluate import Evaluation, evaluate
-from explorer.serving.notes import plan_notes
 from explorer.serving.slice_study import (
     CONSTANT,
     COUNTS,
@@ -34,7 +33,10 @@ from explorer.serving.slice_study import (
 )
 from explorer.serving.stages import slowest_prefill_share
 from explorer.ui import numbers, state
+from explorer.ui.charts import chart
+from explorer.ui.plan_remarks import remarks
 from explorer.ui.slice_words import answer, forced, loss_sentence, spans_sentence
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 TABLE_ROWS = (512, 1024, 2048, 3072, 4096, 8192)
@@ -63,27 +65,24 @@ def page() -> None:
         return
     rows = rows_of_a_pass(scenario)
     st.markdown(answer(scenario, rows))
-    for note in plan_notes(evaluation):
-        st.caption(f"Note: {plain(note)}")
+    remarks(evaluation)
     study = map_study(scenario)
     measured = measured_passes(scenario)
     rate = rows / float(evaluation.prefill_stage.seconds)
-    st.plotly_chart(
+    chart(
         rate_figure(study, measured, PresentPass(rows, slices_that_run(scenario), rate)),
-        key="slices_map",
-        width="stretch",
-        alt="Predicted prefill rate against rows for 1, 2, 4 and 8 slices, with measured points",
+        "slices_map",
+        "Predicted prefill rate against rows for 1, 2, 4 and 8 slices, with measured points",
     )
     st.caption(_points_caption(scenario, measured))
     st.markdown(spans_sentence(scenario, tuple(sorted({point.slices for point in measured}))))
     _table(scenario, measured)
     st.subheader("What does a fixed choice lose?", anchor=False)
     st.markdown(loss_sentence(study))
-    st.plotly_chart(
+    chart(
         loss_figure(study, rows),
-        key="slices_loss",
-        width="stretch",
-        alt="Time above the best count's, for the rule, for always 4 slices and for none",
+        "slices_loss",
+        "Time above the best count's, for the rule, for always 4 slices and for none",
     )
     st.caption(
         "The rule's ceiling and least rows a slice are the sliders under All-reduce slices. "
@@ -123,7 +122,7 @@ def _sweep(scenario: Scenario) -> tuple[Measurement, ...]:
 
 def _points_caption(scenario: Scenario, measured: Sequence[MeasuredPass]) -> str:
     """Return what lines and marks are, and what the points were measured with."""
-    lines = "Lines: predicted, for one prompt a pass. Diamond: this scenario."
+    lines = "Lines: predicted, for one prompt a pass. Star: this scenario."
     if not measured:
         return f"{lines} {plain(why_not_comparable(scenario))}".rstrip()
     quantities = scenario.chip_document().quantities
@@ -155,11 +154,11 @@ def _table(scenario: Scenario, measured: Sequence[MeasuredPass]) -> None:
                 "best": str(study.best[i]),
                 **({"best measured": measured_best} if measured else {}),
                 "rule": str(study.rule[i]),
-                "rule loses": f"{100 * rule[i]:.1f} %",
-                f"always {CONSTANT} loses": f"{100 * constant[i]:.1f} %",
+                "rule loses": percent(float(rule[i])),
+                f"always {CONSTANT} loses": percent(float(constant[i])),
             }
         )
-    st.table(pd.DataFrame(rows), hide_index=True)
+    show_table(pd.DataFrame(rows))
     at_1024 = _measured_at(scenario, measured, 1024)
     if {1, 2} <= set(at_1024):
         apart = abs(at_1024[2] / at_1024[1] - 1)

@@ -10,12 +10,13 @@ import pandas as pd
 import streamlit as st
 
 from explorer.config.scenario import Scenario, parse_scenario
-from explorer.config.units import human, significant
+from explorer.config.units import given, human, significant
 from explorer.search.objectives import THROUGHPUT
 from explorer.serving.levers import Lever, factor
 from explorer.serving.targets import PHASES, Phase, Solution, needed_terms, rate_of, solve
 from explorer.ui.folded import folded
 from explorer.ui.sensitivity import with_best_plan
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 ASCEND = "ascend910a"
@@ -67,7 +68,7 @@ def section(scenario: Scenario, measured: Sequence[tuple[int, dict[str, float]]]
     if phase == SERVICE and not solution.reached:
         st.markdown(best_plan_sentence(scenario, float(target)))
     if solution.levers:
-        st.table(_table(solution), hide_index=True)
+        show_table(_table(solution))
         if any(lever.limit for lever in solution.levers):
             st.caption("In brackets: what on this machine keeps a number from going further.")
         _more(solution)
@@ -101,7 +102,7 @@ def lead_sentence(solution: Solution, stages: int = 1) -> str:
 
     With ``stages`` of a pipeline a pass or step ends as often as the slowest of them does.
     """
-    rate, target = significant(solution.rate), significant(solution.target)
+    rate, target = significant(solution.rate), given(solution.target)
     if solution.reached:
         return f"**{target} tokens/s** is reached already: this scenario delivers {rate}."
     if solution.phase == SERVICE:
@@ -159,18 +160,18 @@ def measured_sentence(rows: int, table: dict[str, float], target: float) -> str:
     goal = rows / target
     lead = (
         f"By the measured device-synced table at {human(float(rows), 'rows')} "
-        f"({significant(wall, 4)} s, a pass that drains the device at every scope)"
+        f"({significant(wall)} s, a pass that drains the device at every scope)"
     )
     if wall <= goal:
-        return f"{lead}, {significant(target)} tokens/s is reached already."
+        return f"{lead}, {given(target)} tokens/s is reached already."
     needed = {name: value for name, value in needed_terms(phases, wall, goal).items() if value}
     if not needed:
-        return f"{lead}, no phase alone can reach {significant(target)} tokens/s."
+        return f"{lead}, no phase alone can reach {given(target)} tokens/s."
     name = max(needed, key=lambda item: phases[item])
     value = needed[name]
     return (
         f"{lead}, {plain(name.replace('_', ' '))} would have to fall from "
-        f"{significant(phases[name], 4)} s to **{significant(value or 0.0)} s**, "
+        f"{significant(phases[name])} s to **{significant(value or 0.0)} s**, "
         f"**{significant(phases[name] / (value or 1.0))} times**, all else fixed."
     )
 
@@ -224,7 +225,7 @@ def _more(solution: Solution) -> None:
         title = f"{len(rest)} more{' that cannot' if cannot else ''}"
         with folded(title, "levers") as is_open:
             if is_open:
-                st.table(_rows(rest), hide_index=True)
+                show_table(_rows(rest))
 
 
 def _pairs(solution: Solution) -> None:
@@ -238,7 +239,7 @@ def _pairs(solution: Solution) -> None:
     if least is not None and (least.times or 0.0) <= solution.pairs[0].cost:
         tail = f"; none changes less than {plain(least.label)} alone"
     st.markdown(f"**Two together**, the least product of both factors first{tail}:")
-    st.table(
+    show_table(
         pd.DataFrame(
             [
                 {
@@ -249,7 +250,6 @@ def _pairs(solution: Solution) -> None:
                 for pair in solution.pairs[:MOST_PAIRS]
             ]
         ),
-        hide_index=True,
     )
 
 

@@ -20,6 +20,7 @@ from explorer.search.space import default_space
 from explorer.serving.evaluate import evaluate
 from explorer.serving.notes import plan_notes
 from explorer.ui import background, state
+from explorer.ui.charts import chart
 from explorer.ui.plan_words import plan_words
 from explorer.ui.text import plain
 
@@ -132,13 +133,12 @@ def _result(scenario: Scenario, front: ParetoFront) -> None:
         )
     now = _own_figures(scenario, front)
     view = front_view(front, now)
-    event = st.plotly_chart(
+    event = chart(
         pareto_figure(view),
-        key=CHART,
-        width="stretch",
+        CHART,
+        "Plans that no other plan beats, by the measures chosen, and the sliders' plan",
         on_select="rerun",
         selection_mode="points",
-        alt="Plans that no other plan beats, by the measures chosen, and the sliders' plan",
     )
     _apply_picked(front, event)
     hidden = (

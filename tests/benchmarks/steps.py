@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 from unittest import mock
+from urllib.parse import parse_qsl
 
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.local_script_runner import LocalScriptRunner
@@ -70,7 +71,8 @@ class ServerStep:
 def opened(route: Route) -> AppTest:
     """Open a page as a browser would."""
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=TIMEOUT_S)
-    app.query_params["preset"] = route.preset
+    for name, value in parse_qsl(f"preset={route.preset}"):
+        app.query_params[name] = value
     app.run()
     pathname = route.path.strip("/")
     app._page_hash = next(

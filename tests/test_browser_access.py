@@ -1,0 +1,156 @@
+"""axe-core on every page with its parts unfolded, in both themes, and what it can't see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.axe import CONTRAST, Fault, faults, put_on, unfold
+from tests.browser import charts_drawn, open_page, settle
+
+pytestmark = pytest.mark.browser
+
+SEARCH_MS = 180_000
+MAIN, SIDEBAR, HEADER = (f'[data-testid="{name}"]' for name in ("stMain", "stSidebar", "stHeader"))
+ASCEND = "?preset=ascend910a-qwen3.8-27b@1"
+DOES_NOT_FIT = "?preset=mt3000-llama2-13b@1&plan.pp_decode=1&plan.tp_decode=1&plan.nothing=4"
+
+ALLOWED: dict[str, tuple[tuple[str, str, str], ...]] = {}
+"""What Streamlit's own elements break and no page can mend: by the name of a state the rule's id,
+a selector of the element, and the reason. An entry that nothing breaks any more fails."""
+
+
+def press(*names: str) -> Callable[[Page], None]:
+    def act(page: Page) -> None:
+        for name in names:
+            page.get_by_role("button", name=name, exact=True).click()
+            settle(page)
+
+    return act
+
+
+def choose(name: str) -> Callable[[Page], None]:
+    def act(page: Page) -> None:
+        page.get_by_role("radio", name=name, exact=True).click()
+        settle(page)
+
+    return act
+
+
+def search(page: Page) -> None:
+    trials = page.get_by_label("Trials", exact=True)
+    trials.fill("10")
+    trials.press("Enter")
+    settle(page)
+    page.get_by_role("button", name="Start the search").click()
+    plan = page.get_by_role("button", name="Put this plan on the sliders")
+    expect(plan).to_be_visible(timeout=SEARCH_MS)
+    settle(page)
+
+
+def nothing(page: Page) -> None:
+    """Leave the page as it opens."""
+
+
+STATES: dict[str, tuple[str, tuple[Callable[[Page], None], ...]]] = {
+    "overview": ("", (nothing,)),
+    "overview, does not fit, with notices": (DOES_NOT_FIT, (nothing,)),
+    "overview, ascend": (ASCEND, (nothing, press("Download charts"))),
+    "search": ("search?preset=mt3000-llama2-7b@1", (nothing, search)),
+    "trade-offs": (f"tradeoffs{ASCEND}", (press("Find the trade-offs"),)),
+    "sensitivity": ("sensitivity", (nothing, choose("Map"))),
+    "pipeline": ("pipeline", (nothing,)),
+    "mechanisms": (
+        "inside",
+        (nothing, choose("Micro-kernel"), choose("Attention"), choose("Launches")),
+    ),
+    "slices": (f"slices{ASCEND}", (nothing,)),
+    "attribution": (f"attribution{ASCEND}", (nothing,)),
+    "fidelity": ("fidelity", (nothing,)),
+    "bring your own": ("own", (nothing, choose("Chip"), choose("Measurements"))),
+    "compare": ("compare", (nothing,)),
+    "share": ("share", (nothing,)),
+}
+
+
+def unexpected(page: Page, found: list[Fault], state: str, used: set[str]) -> list[Fault]:
+    """Return the faults that are not allowed, and note which allowances were used."""
+    left = []
+    for fault in found:
+        for rule, selector, _ in ALLOWED.get(state, ()):
+            matches = "(element, selector) => element.matches(selector)"
+            if rule == fault.rule and page.locator(fault.selector).first.evaluate(
+                matches, selector
+            ):
+                used.add(selector)
+                break
+        else:
+            left.append(fault)
+    return left
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_no_page_breaks_a_rule_of_wcag_in_either_theme(
+    page: Page, app_url: str, state: str
+) -> None:
+    path, acts = STATES[state]
+    open_page(page, f"{app_url}/{path}")
+    used: set[str] = set()
+    for act in acts:
+        act(page)
+        unfold(page, MAIN)
+        found = faults(page, MAIN)
+        put_on(page, "dark")
+        found += faults(page, MAIN, CONTRAST)
+        put_on(page, "light")
+        assert [str(fault) for fault in unexpected(page, found, state, used)] == []
+        assert nameless(page) == []
+    assert used == {selector for _, selector, _ in ALLOWED.get(state, ())}
+
+
+def nameless(page: Page) -> list[str]:
+    """Return the charts without words for those who hear the page, and tables without headers."""
+    found: list[str] = page.evaluate(
+        """() => [
+            ...[...document.querySelectorAll('[data-testid="stPlotlyChart"]')].filter(chart =>
+                chart.getAttribute('role') !== 'figure' ||
+                (chart.getAttribute('aria-label') ?? '').trim().length < 20),
+            ...[...document.querySelectorAll('table')].filter(table =>
+                table.checkVisibility() &&
+                [...table.querySelectorAll('tr:first-child > *')].every(cell =>
+                    cell.tagName !== 'TH' && cell.getAttribute('role') !== 'columnheader')),
+        ].map(element => element.outerHTML.slice(0, 200))"""
+    )
+    return found
+
+
+@pytest.mark.parametrize("preset", ["", ASCEND])
+def test_no_control_of_sidebar_or_navigation_breaks_a_rule(
+    page: Page, app_url: str, preset: str
+) -> None:
+    open_page(page, f"{app_url}/share{preset}")
+    unfold(page, SIDEBAR)
+    found = faults(page, SIDEBAR) + faults(page, HEADER)
+    put_on(page, "dark")
+    found += faults(page, SIDEBAR, CONTRAST) + faults(page, HEADER, CONTRAST)
+    assert [str(fault) for fault in found] == []
+
+
+def test_the_check_itself_finds_a_control_without_a_name_and_pale_text(page: Page) -> None:
+    page.set_content(
+        '<html lang="en"><title>t</title><main id="m"><button></button>'
+        '<p style="color:#777d83;background:#fff">pale</p></main></html>'
+    )
+    assert {fault.rule for fault in faults(page, "#m")} == {"button-name", "color-contrast"}
+    assert {fault.rule for fault in faults(page, "#m", CONTRAST)} == {"color-contrast"}
+
+
+def test_a_theme_is_taken_from_the_browser_and_reaches_the_charts(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+    ink = "() => getComputedStyle(document.querySelector('.xtick text')).fill"
+    light = page.evaluate(ink)
+    put_on(page, "dark")
+    charts_drawn(page)
+    assert page.evaluate(ink) != light
