@@ -17,7 +17,9 @@ HIDDEN = ("stSidebar", "stHeader", "stToolbar", "stPopover", "stSidebarCollapseB
 
 
 @pytest.mark.parametrize("width", [1440, 2560])
-def test_charts_which_keep_their_width_on_paper_are_no_wider_than_a_sheet(browser: Browser, app_url: str, width: int) -> None:
+def test_charts_which_keep_their_width_on_paper_are_no_wider_than_a_sheet(
+    browser: Browser, app_url: str, width: int
+) -> None:
     context = new_context(browser, width=width)
     page = context.new_page()
     open_page(page, app_url)
