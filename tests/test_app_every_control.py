@@ -25,7 +25,7 @@ PAGES = {
         "tradeoffs",
     ),
     ASCEND: ("attribution", "fidelity", "pipeline", "slices"),
-    GENERIC: ("attribution", "inside", "slices"),
+    GENERIC: ("attribution", "inside", "sensitivity", "slices"),
 }
 """Pages by machine; those that draw the same controls for each are driven for one."""
 
