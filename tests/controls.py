@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,11 @@ from streamlit.testing.v1.element_tree import (
     Widget,
 )
 
+from tests.configs import CONFIGS, config
 from tests.scenarios import ASCEND, GENERIC, MT3000
 from tests.test_app_pages import opened, to_page
 
+ROOT = Path(__file__).resolve().parent.parent
 FAMILIES = (MT3000, ASCEND, GENERIC)
 HOSTILE = (
     "<script>alert(1)</script> **b** _i_ [l](javascript:x) $x^2$ :red[r] `c` <img src=x> # \\ "
@@ -67,6 +70,24 @@ FILES = (
     ("empty", b""),
     (HOSTILE.replace("/", ""), LONG_TEXT.encode() + b"\x00\xff\n,,,\n"),
 )
+GOLDEN = ROOT / "tests" / "golden"
+ACCEPTED_FILES = {
+    "add_file": (GOLDEN / "export-1-first-mt3000.json").read_bytes(),
+    "measurements": (GOLDEN / "measurements-1.csv").read_bytes(),
+    "own:data": (GOLDEN / "measurements-1.csv").read_bytes(),
+    "own:model_file": json.dumps(config(CONFIGS[0])).encode(),
+    "own_chip_upload": (GOLDEN / "chip-1-differences.json").read_bytes(),
+    "trace_upload": b"arrival_seconds,prompt_tokens,output_tokens\n0,100,10\n0.5,64,1\n",
+    "upload": (GOLDEN / "export-1-first-mt3000.json").read_bytes(),
+}
+"""A file that each uploader takes, by its key."""
+ACCEPTED_TEXTS = {
+    "add_link": f"?preset={ASCEND}@1&plan.slices=2",
+    "exact": "workload.prompt_tokens=77&workload.output_tokens=1",
+    "pasted": f"?preset={GENERIC}@1&workload.prompt_tokens=99",
+    "own:profile text": "qwen_phase tag=prefill rank=0\n  STACK.r seconds=1.2229\n"
+    "  gated_delta seconds=0.5493\nprefill_seconds=1.2501 prefill_tokens_per_s=883.9",
+}
 CHOICES = ButtonGroup | Radio | Selectbox
 LINES, SHOWN = 12, 60
 """Last things done that a failure lists, and letters of each value."""
@@ -177,10 +198,13 @@ def values_of(widget: Widget) -> list[Any]:
     if isinstance(widget, Checkbox | Toggle):
         return [not widget.value, widget.value]
     if isinstance(widget, TextInput | TextArea):
-        return [LONG_TEXT[: widget.proto.max_chars or None], ""]
+        accepted = ACCEPTED_TEXTS.get(widget.key or "")
+        texts = [LONG_TEXT[: widget.proto.max_chars or None], *([accepted] if accepted else []), ""]
+        return texts
     if isinstance(widget, FileUploader):
         kind = (widget.allowed_type or [".json"])[0]
-        return [*((f"{name}{kind}", content, "text/plain") for name, content in FILES), None]
+        files = [*FILES, ("accepted", ACCEPTED_FILES[widget.key or ""])]
+        return [*((f"{name}{kind}", content, "text/plain") for name, content in files), None]
     assert isinstance(widget, Button | DownloadButton), f"no ends are known of a {widget.type}"
     return [True]
 
@@ -304,9 +328,8 @@ class Driver:
                 if widget is None:
                     break
                 self.move(widget, value)
-                if isinstance(widget, CHOICES):
-                    unfold_all(self.app)
-                    self._drive(part, known)
+                unfold_all(self.app)
+                self._drive(part, known)
             else:
                 widget = widgets(getattr(self.app, part)).get(name)
                 if isinstance(widget, CHOICES | NumberInput | Slider):
