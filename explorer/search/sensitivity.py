@@ -19,6 +19,9 @@ from explorer.serving.evaluate import evaluate
 UNEVEN = 0.05
 """Difference of both one-sided elasticities from which a slope counts as uneven."""
 
+ENDS = ("low", "high")
+"""Names of the values that a slider is moved to for its effect, not for its slope."""
+
 FLAT, STEEP = 1e-3, 1e-2
 """Elasticity below which the answer does not move here, and change above which it did further."""
 
@@ -145,9 +148,7 @@ def sensitivity(scenario: Scenario, objective: Objective) -> Sensitivity:
     moved = sliders(scenario)
     now = _outcome_of(scenario, objective, "")
     changes = [(s, name, value) for s in moved for name, value in s.values.items()]
-    numbers = [(s, name, value) for s, name, value in changes if not isinstance(value, str)]
-    outcomes = _outcomes(scenario, objective, [(s.path, value) for s, _, value in numbers])
-    found = {(s.path, name): out for (s, name, _), out in zip(numbers, outcomes, strict=True)}
+    found = _moved_numbers(scenario, objective, changes)
     for slider, name, value in changes:
         if isinstance(value, str):
             changed = scenario.replacing({slider.path: value})
@@ -164,12 +165,11 @@ def hardware_sensitivity(scenario: Scenario, objective: Objective) -> Sensitivit
     changes = [
         (slider, name, value)
         for slider in moved
-        for name, value in (("low", slider.low), ("high", slider.high))
-        if value is not None and not isinstance(value, str)
+        for name, value in slider.values.items()
+        if name in ENDS
     ]
     now = _outcome_of(scenario, objective, "")
-    outcomes = _outcomes(scenario, objective, [(s.path, value) for s, _, value in changes])
-    found = {(s.path, name): out for (s, name, _), out in zip(changes, outcomes, strict=True)}
+    found = _moved_numbers(scenario, objective, changes)
     return Sensitivity(objective, now.value, _ordered(moved, now.value, found), follows=False)
 
 
@@ -242,6 +242,18 @@ def stacked(scenario: Scenario, changes: Sequence[Mapping[str, Value]]) -> Scena
         own = scenario.value(path)
         arrays[path] = np.array([change.get(path, own) for change in changes], dtype=kind)
     return scenario.unchecked(arrays)
+
+
+def _moved_numbers(
+    scenario: Scenario, objective: Objective, changes: Sequence[tuple[Slider, str, Setting]]
+) -> dict[tuple[str, str], Outcome]:
+    """Return the outcome of each change of a number, by path and name of the end; words are left.
+
+    One broadcast evaluation.
+    """
+    numbers = [(s, name, value) for s, name, value in changes if not isinstance(value, str)]
+    outcomes = _outcomes(scenario, objective, [(s.path, value) for s, _, value in numbers])
+    return {(s.path, name): out for (s, name, _), out in zip(numbers, outcomes, strict=True)}
 
 
 def _outcomes(
