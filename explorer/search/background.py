@@ -9,6 +9,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from explorer.config.errors import InputError
 from explorer.search.certificate import Progress, Stopped
+from explorer.search.stopping import Stopping
 from explorer.search.turns import TURNS
 
 Result = TypeVar("Result")
@@ -53,8 +54,7 @@ class Task(Generic[Result]):
             abandoned: asked with it, beside ``stop``: whether nobody waits for it any more.
         """
         self._work = work
-        self._abandoned = abandoned
-        self._stop = threading.Event()
+        self._stopped = Stopping(abandoned)
         self._lock = threading.Lock()
         self._status: TaskStatus[Result] = TaskStatus()
         self._thread = threading.Thread(target=self._run, name="task", daemon=True)
@@ -66,7 +66,7 @@ class Task(Generic[Result]):
 
     def stop(self) -> None:
         """Ask the task to end; returns at once."""
-        self._stop.set()
+        self._stopped.tell()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for the thread, at most ``seconds``; return whether it has ended."""
@@ -82,7 +82,7 @@ class Task(Generic[Result]):
         try:
             with TURNS.turn(self._stopped, lambda ahead: self._set(ahead=ahead)):
                 result = None if self._stopped() else self._begin()
-            self._set(result=result, state="stopped" if self._stop.is_set() else "done")
+            self._set(result=result, state="stopped" if self._stopped.told else "done")
         except InputError as error:
             self._set(state="failed", error=str(error))
         except Exception as error:  # the thread's last resort: whatever it was, it is shown
@@ -91,11 +91,6 @@ class Task(Generic[Result]):
     def _begin(self) -> Result:
         self._set(state="working", ahead=0)
         return self._work(self._on_progress, self._stopped)
-
-    def _stopped(self) -> bool:
-        if self._abandoned is not None and self._abandoned():
-            self._stop.set()
-        return self._stop.is_set()
 
     def _on_progress(self, done: int, total: int) -> None:
         self._set(done=done, total=total)

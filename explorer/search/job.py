@@ -23,6 +23,7 @@ from explorer.search.proof import (
 )
 from explorer.search.samplers import AUTO, SAMPLERS
 from explorer.search.space import Space
+from explorer.search.stopping import Stopping
 from explorer.search.study import SearchResult, SearchSettings, Stopped, TrialReport, search
 from explorer.search.turns import TURNS
 
@@ -117,8 +118,7 @@ class SearchJob:
         self._stored = stored
         self._proof = proof or ProofSettings()
         self._plain = plain
-        self._abandoned = abandoned
-        self._stop = threading.Event()
+        self._stopped = Stopping(abandoned)
         self._lock = threading.Lock()
         self._status = JobStatus("waiting", 0, settings.trials, math.nan, None)
         self._history: list[tuple[int, float, float]] = []
@@ -131,7 +131,7 @@ class SearchJob:
 
     def stop(self) -> None:
         """Ask the job to end; returns at once, the thread ends after its trial or block."""
-        self._stop.set()
+        self._stopped.tell()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for the thread, at most ``seconds``; return whether it has ended."""
@@ -165,11 +165,6 @@ class SearchJob:
             self._set(nearest=nearest_plan(self.space.base))
         elif self._plain and not self._stopped():
             self._compare()
-
-    def _stopped(self) -> bool:
-        if self._abandoned is not None and self._abandoned():
-            self._stop.set()
-        return self._stop.is_set()
 
     def _prove(self, result: SearchResult) -> None:
         objective = self.settings.objective
