@@ -74,6 +74,14 @@ def chromium_path() -> str | None:
     return next((path for name in CHROMIUM_NAMES if (path := shutil.which(name))), None)
 
 
+def required_chromium() -> str:
+    """Return the path of an installed Chromium, or end the program with what to do."""
+    executable = chromium_path()
+    if executable is None:
+        raise SystemExit("no Chromium is installed: 'bash tests/run' installs it")
+    return executable
+
+
 def free_port() -> int:
     """Return a port of this machine that nothing listens on now."""
     with socket.socket() as probe:

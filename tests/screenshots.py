@@ -16,10 +16,10 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.browser import (
     ColorScheme,
-    chromium_path,
     launch_chromium,
     new_context,
     open_page,
+    required_chromium,
     running_app,
     settle,
     watch,
@@ -83,10 +83,7 @@ def main() -> int:
         help="route to show, with or without a query; may be given more than once (default: /)",
     )
     options = parser.parse_args()
-    executable = chromium_path()
-    if executable is None:
-        sys.stderr.write("no Chromium is installed: 'bash tests/run' installs it\n")
-        return 1
+    executable = required_chromium()
     with (
         tempfile.TemporaryDirectory() as folder,
         running_app(Path(folder) / "server.log") as app,

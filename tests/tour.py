@@ -16,10 +16,10 @@ from playwright.sync_api import Page, sync_playwright
 from tests.browser import (
     ROOT,
     charts_drawn,
-    chromium_path,
     launch_chromium,
     new_context,
     open_page,
+    required_chromium,
     running_app,
     settle,
 )
@@ -76,10 +76,7 @@ def take(url: str, executable: str) -> None:
 
 def main() -> int:
     """Run the app and take the pictures."""
-    executable = chromium_path()
-    if executable is None:
-        sys.stderr.write("no Chromium is installed: 'bash tests/run' installs it\n")
-        return 1
+    executable = required_chromium()
     with (
         tempfile.TemporaryDirectory() as folder,
         running_app(Path(folder) / "server.log") as app,

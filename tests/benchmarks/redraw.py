@@ -27,10 +27,10 @@ from playwright.sync_api import CDPSession, Page, sync_playwright
 from tests.benchmarks.steps import ROUTES, Route, ServerStep, recorded_figures, server_steps
 from tests.browser import (
     App,
-    chromium_path,
     launch_chromium,
     new_context,
     open_page,
+    required_chromium,
     running_app,
     settle,
     slider,
@@ -105,9 +105,7 @@ def percentile(values: list[float], part: float) -> float:
 
 def both(app: App, floor: App, route: Route, steps: int) -> tuple[list[Step], list[Step]]:
     """Return steps of a page and of its floor, taken in turns in one browser."""
-    executable = chromium_path()
-    if executable is None:
-        raise SystemExit("no Chromium is installed: 'bash tests/run' installs it")
+    executable = required_chromium()
     mine: list[Step] = []
     bare: list[Step] = []
     with sync_playwright() as playwright:
@@ -137,9 +135,7 @@ def both(app: App, floor: App, route: Route, steps: int) -> tuple[list[Step], li
 
 def start_times(route: Route, folder: Path) -> tuple[float, float]:
     """Return milliseconds to open a page with its charts: on a new server, and again."""
-    executable = chromium_path()
-    if executable is None:
-        raise SystemExit("no Chromium is installed: 'bash tests/run' installs it")
+    executable = required_chromium()
     times = []
     with (
         running_app(folder / f"start-{route.name}.log") as app,

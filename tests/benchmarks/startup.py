@@ -21,10 +21,10 @@ from tests.benchmarks.measuring import Row, cpu_seconds
 from tests.benchmarks.steps import ROUTES, opened
 from tests.browser import (
     ROOT,
-    chromium_path,
     launch_chromium,
     new_context,
     open_page,
+    required_chromium,
     running_app,
 )
 from tests.scenarios import MT3000
@@ -42,9 +42,7 @@ def rows(quick: bool) -> list[Row]:
 
 
 def _first_page(rounds: int) -> Row:
-    executable = chromium_path()
-    if executable is None:
-        raise SystemExit("no Chromium is installed: 'bash tests/run' installs it")
+    executable = required_chromium()
     mine, bare = [], []
     with sync_playwright() as playwright:
         browser = launch_chromium(playwright, executable)
