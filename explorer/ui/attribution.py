@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
 from explorer.config.scenario import Scenario
@@ -201,11 +200,11 @@ def _scopes(scenario: Scenario) -> None:
     st.caption("Sums of the report: Ascend TP Collective Overlap section 5.1.")
 
 
-def _scope_table(levels: Sequence[tuple[float, str]]) -> pd.DataFrame:
+def _scope_table(levels: Sequence[tuple[float, str]]) -> list[dict[str, str]]:
     rows, running = [], 0.0
     for seconds, name in levels:
         running += seconds
         rows.append(
             {"spans of": name, "sum": human(seconds, "s"), "running sum": human(running, "s")}
         )
-    return pd.DataFrame(rows)
+    return rows
