@@ -29,6 +29,7 @@ from explorer.ui.attribution_words import (
     synced_sentence,
 )
 from explorer.ui.charts import chart
+from explorer.ui.folded import folded
 from explorer.ui.plan_remarks import remarks
 from explorer.ui.tables import show_table
 from explorer.ui.text import plain
@@ -66,7 +67,9 @@ def page() -> None:
     if modelled:
         _shares(scenario)
         _replay(scenario, evaluation)
-        _scopes(scenario)
+        with folded("Why do nested host spans over-count?", "scopes") as is_open:
+            if is_open:
+                _nested_spans(scenario)
         recurrence.section(scenario)
     targets.section(scenario, measured_tables(scenario))
     conflicts.section(scenario)
@@ -175,11 +178,10 @@ def _replay(scenario: Scenario, evaluation: Evaluation) -> None:
     )
 
 
-def _scopes(scenario: Scenario) -> None:
+def _nested_spans(scenario: Scenario) -> None:
     scopes = host_scopes(scenario)
     if scopes is None or scopes.whole <= 0:
         return
-    st.subheader("Why do nested host spans over-count?", anchor=False)
     total = scopes.operators + scopes.layers + scopes.whole
     st.markdown(
         f"A host profile adds up spans that contain one another. In this replay the operators' "
