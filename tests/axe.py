@@ -66,6 +66,8 @@ def faults(page: Page, within: str, rules: tuple[str, ...] = ()) -> list[Fault]:
         within: selector of the part to look at.
         rules: ids of the rules to run; empty for every rule of these standards.
     """
+    # What is being faded in or out has for a moment a colour that nobody reads it in.
+    page.add_style_tag(content="* { transition: none !important; animation: none !important; }")
     only: dict[str, Any] = {"type": "tag", "values": list(STANDARDS)}
     if rules:
         only = {"type": "rule", "values": list(rules)}

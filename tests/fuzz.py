@@ -9,6 +9,7 @@ prints the seed of each round; ``pytest --hypothesis-seed=SEED tests/test_fuzz_*
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import math
 import os
@@ -159,10 +160,10 @@ def broken_documents(draw: st.DrawFn, documents: Sequence[Tree]) -> bytes:
 def _changed(draw: st.DrawFn, tree: Tree) -> Tree:
     places = list(_places(tree))
     if not places:
-        return draw(st.sampled_from(STRANGE))
+        return copy.deepcopy(draw(st.sampled_from(STRANGE)))
     holder, key = draw(st.sampled_from(places))
     ways: list[Callable[[], None]] = [
-        lambda: holder.__setitem__(key, draw(st.sampled_from(STRANGE))),
+        lambda: holder.__setitem__(key, copy.deepcopy(draw(st.sampled_from(STRANGE)))),
         lambda: holder.__setitem__(key, _scaled(holder[key], draw)),
         lambda: holder.__delitem__(key),
     ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from email.message import Message
 from http import HTTPStatus
 from http.client import HTTPConnection
 from http.cookies import SimpleCookie
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
@@ -18,6 +19,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import ClientConnection, connect
 
+Result = TypeVar("Result")
 PATIENCE_S = 60
 XSRF = "_streamlit_xsrf"
 LARGEST_MESSAGE = 64 * 2**20
@@ -239,6 +241,12 @@ def asked(
         return answer.status, answer.headers
     finally:
         connection.close()
+
+
+def finished(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run what sessions do to its end, in a thread of its own: this one may have a loop already."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def placed(values: Sequence[float], share: float) -> float:

@@ -8,9 +8,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer.config.scenario import Scenario
+from explorer.search.space_map import mappable_paths
 from explorer.serving.export import export_document
 from explorer.ui import deploy
-from tests.scenarios import ASCEND, GENERIC, MT3000, scenario
+from explorer.ui.sensitivity_map import FIRST
+from explorer.ui.sidebar import MAIN_HARDWARE
+from tests.scenarios import ASCEND, GENERIC, MT3000, PRESETS, scenario
 from tests.test_app_pages import metrics, notices, opened, throughput, to_page, unfold
 
 REFERENCE = f"{GENERIC}@1"
@@ -143,3 +146,11 @@ def test_a_scenario_too_long_for_a_link_goes_by_file() -> None:
     headings = [item.value for item in app.subheader]
     assert headings[0] == "Share link"
     assert "Exported file" in headings
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_what_the_pages_show_first_is_known_for_the_chip_of_every_preset(preset: str) -> None:
+    now = scenario(preset)
+    chip = now.chip_document()
+    assert set(MAIN_HARDWARE[chip.family]) <= set(chip.quantities)
+    assert set(FIRST[chip.family]) <= set(mappable_paths(now))

@@ -7,18 +7,15 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.axe import CONTRAST, Fault, faults, put_on, unfold
-from tests.browser import charts_drawn, open_page, settle
+from tests.axe import CONTRAST, faults, put_on, unfold
+from tests.browser import open_page, settle
 
 pytestmark = pytest.mark.browser
 
+SEARCH_MS = 180_000
 MAIN, SIDEBAR, HEADER = (f'[data-testid="{name}"]' for name in ("stMain", "stSidebar", "stHeader"))
 ASCEND = "?preset=ascend910a-qwen3.8-27b@1"
 DOES_NOT_FIT = "?preset=mt3000-llama2-13b@1&plan.pp_decode=1&plan.tp_decode=1&plan.nothing=4"
-
-ALLOWED: dict[str, tuple[tuple[str, str, str], ...]] = {}
-"""What Streamlit's own elements break and no page can mend: by the name of a state the rule's id,
-a selector of the element, and the reason. An entry that nothing breaks any more fails."""
 
 
 def press(*names: str) -> Callable[[Page], None]:
@@ -39,12 +36,13 @@ def choose(name: str) -> Callable[[Page], None]:
 
 
 def search(page: Page) -> None:
-    trials = page.get_by_role("spinbutton", name="Trials", exact=True)
+    trials = page.get_by_label("Trials", exact=True)
     trials.fill("10")
     trials.press("Enter")
     settle(page)
     page.get_by_role("button", name="Start the search").click()
-    expect(page.get_by_text("How it was found")).to_be_visible()
+    plan = page.get_by_role("button", name="Put this plan on the sliders")
+    expect(plan).to_be_visible(timeout=SEARCH_MS)
     settle(page)
 
 
@@ -62,7 +60,7 @@ STATES: dict[str, tuple[str, tuple[Callable[[Page], None], ...]]] = {
     "pipeline": ("pipeline", (nothing,)),
     "mechanisms": (
         "inside",
-        (nothing, choose("Micro-kernel"), choose("Attention"), choose("Launches")),
+        (nothing, choose("Micro-kernel"), choose("Launches")),
     ),
     "slices": (f"slices{ASCEND}", (nothing,)),
     "attribution": (f"attribution{ASCEND}", (nothing,)),
@@ -73,29 +71,12 @@ STATES: dict[str, tuple[str, tuple[Callable[[Page], None], ...]]] = {
 }
 
 
-def unexpected(page: Page, found: list[Fault], state: str, used: set[str]) -> list[Fault]:
-    """Return the faults that are not allowed, and note which allowances were used."""
-    left = []
-    for fault in found:
-        for rule, selector, _ in ALLOWED.get(state, ()):
-            matches = "(element, selector) => element.matches(selector)"
-            if rule == fault.rule and page.locator(fault.selector).first.evaluate(
-                matches, selector
-            ):
-                used.add(selector)
-                break
-        else:
-            left.append(fault)
-    return left
-
-
 @pytest.mark.parametrize("state", STATES)
 def test_no_page_breaks_a_rule_of_wcag_in_either_theme(
     page: Page, app_url: str, state: str
 ) -> None:
     path, acts = STATES[state]
     open_page(page, f"{app_url}/{path}")
-    used: set[str] = set()
     for act in acts:
         act(page)
         unfold(page, MAIN)
@@ -103,9 +84,8 @@ def test_no_page_breaks_a_rule_of_wcag_in_either_theme(
         put_on(page, "dark")
         found += faults(page, MAIN, CONTRAST)
         put_on(page, "light")
-        assert [str(fault) for fault in unexpected(page, found, state, used)] == []
+        assert [str(fault) for fault in found] == []
         assert nameless(page) == []
-    assert used == {selector for _, selector, _ in ALLOWED.get(state, ())}
 
 
 def nameless(page: Page) -> list[str]:
@@ -143,12 +123,3 @@ def test_the_check_itself_finds_a_control_without_a_name_and_pale_text(page: Pag
     )
     assert {fault.rule for fault in faults(page, "#m")} == {"button-name", "color-contrast"}
     assert {fault.rule for fault in faults(page, "#m", CONTRAST)} == {"color-contrast"}
-
-
-def test_a_theme_is_taken_from_the_browser_and_reaches_the_charts(page: Page, app_url: str) -> None:
-    open_page(page, app_url)
-    ink = "() => getComputedStyle(document.querySelector('.xtick text')).fill"
-    light = page.evaluate(ink)
-    put_on(page, "dark")
-    charts_drawn(page)
-    assert page.evaluate(ink) != light

@@ -52,7 +52,8 @@ def test_a_chart_is_a_png_an_svg_and_an_html_file_of_its_own(
     assert html.name == "explorer-memory.html"
     # The page's own context forbids and reports every request that leaves the machine.
     own = page.context.new_page()
-    own.goto(html.as_uri())
+    own.route(f"{app_url}/{html.name}", lambda route: route.fulfill(path=html))
+    own.goto(f"{app_url}/{html.name}")
     own.wait_for_selector(".js-plotly-plot .main-svg")
     assert own.title() == ALT
     assert own.get_by_text("share of capacity", exact=True).count() == 1

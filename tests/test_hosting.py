@@ -17,7 +17,7 @@ from websockets.exceptions import InvalidStatus
 from explorer.config.links import preset_scenario
 from tests.benchmarks.load import crowd
 from tests.browser import ROOT, App, running_app
-from tests.sessions import XSRF, Session, asked, put_file, xsrf_token
+from tests.sessions import XSRF, Session, asked, finished, put_file, xsrf_token
 
 PAGES = (
     "explore", "search", "tradeoffs", "sensitivity", "pipeline", "inside", "slices", "attribution",
@@ -95,7 +95,7 @@ def test_a_file_above_the_limit_is_refused_by_the_server(server: App) -> None:
             place = f"/_stcore/upload_file/{session.id}/file"
             return (await asyncio.to_thread(asked, server.url, "PUT", place, b"", headers))[0]
 
-    assert asyncio.run(too_large()) == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    assert finished(too_large()) == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
 def test_the_page_of_another_site_gets_no_session(server: App) -> None:
@@ -104,7 +104,7 @@ def test_the_page_of_another_site_gets_no_session(server: App) -> None:
             pass
 
     with pytest.raises(InvalidStatus):
-        asyncio.run(from_elsewhere())
+        finished(from_elsewhere())
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_what_one_session_brings_and_searches_no_other_sees(server: App) -> None
             assert SECRET in anna.words()
             return seen
 
-    seen = asyncio.run(both())
+    seen = finished(both())
     assert "Nothing was searched yet" in seen["beside"]
     assert "Nothing was searched yet" in seen["search"]
     for page, text in seen.items():
@@ -175,13 +175,13 @@ def test_searches_wait_for_each_other_and_the_page_says_so(server: App) -> None:
             await second.press("Stop the search")
             return told
 
-    told = asyncio.run(two())
+    told = finished(two())
     assert told.startswith("Waiting for another search to end: this app runs at most 1 at once")
 
 
 def test_a_crowd_meets_no_error(server: App) -> None:
     """In short what tests/benchmarks/load.py does for minutes."""
-    outcome = asyncio.run(crowd(server.url, sessions=6, searches=2, seconds=4, think=0.3))
+    outcome = finished(crowd(server.url, sessions=6, searches=2, seconds=4, think=0.3))
     assert outcome.errors == []
     assert len(outcome.seconds) >= 6
     assert "Traceback" not in server.output()

@@ -184,6 +184,7 @@ def _rows(report: FidelityReport, own: Sequence[Row] | None, chip: str) -> None:
         hide_index=True,
         height=ROWS_SHOWN_HEIGHT,
         key="fidelity_rows",
+        placeholder="–",
         column_config={
             "error": st.column_config.NumberColumn(format="%+.1f %%"),
             "row": st.column_config.TextColumn(width="medium"),

@@ -248,6 +248,7 @@ def _rows(calibration: Calibration) -> None:
         hide_index=True,
         height=ROWS_HEIGHT,
         key="own_row_table",
+        placeholder="–",
         column_config={
             **{
                 name: st.column_config.NumberColumn(format="%+.1f %%")

@@ -22,6 +22,7 @@ ACROSS, UP, FOLLOWS, SECTION = "map:x", "map:y", "map:follows", "map"
 FIRST = {
     "mt3000": ("hardware.ddr_bandwidth_bytes_per_second", "plan.micro_batch_decode"),
     "ascend910a": ("workload.prompt_tokens", "plan.micro_batch_decode"),
+    "generic": ("hardware.memory_bandwidth_bytes_per_second", "plan.micro_batch_decode"),
 }
 AS_IS, FOLLOWED = "the plan as it is", "the best plan in each cell"
 

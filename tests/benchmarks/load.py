@@ -6,7 +6,8 @@ Sessions are real web sockets speaking Streamlit's own messages (tests/sessions.
 beside the app's. Reported: errors, which should be none; how long a slider takes; and the memory
 of the app before, at its peak, and after all have left. Every session moves a slider, looks at
 the answer for a while (``--think``) and moves another. A searching session starts a new search
-when the last one is done. The app is started with as many searches at once as are asked for, and otherwise as the README says.
+when the last one is done. The app is started as the README says, with as many searches at once as
+are asked for.
 """
 
 from __future__ import annotations
