@@ -32,7 +32,9 @@ def listed(name):
     """Return the requirements of a file, by their normal names."""
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
     found = [Requirement(line) for line in lines if line and not line.startswith("-r ")]
-    return {canonicalize_name(item.name): item for item in found}
+    names = [canonicalize_name(item.name) for item in found]
+    assert len(set(names)) == len(names), f"{name} lists something twice"
+    return dict(zip(names, found, strict=True))
 
 
 APP, TESTS = listed("requirements.txt"), listed("tests/requirements.txt")

@@ -75,7 +75,7 @@ CASES: dict[str, Callable[[int], None]] = {
 SIZES = {
     "evaluation": ("plans, one at a time", (30, 300, 3000)),
     "enumeration": ("plans at once", (409_600, 4_096_000, 40_960_000)),
-    "search": ("trials", (20, 200, 2000)),
+    "search": ("trials", (10, 100, 1000)),
     "simulation": ("requests", (4_000, 40_000, 400_000)),
 }
 

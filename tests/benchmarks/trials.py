@@ -16,7 +16,7 @@ from explorer.search.study import SearchSettings, search
 from tests.benchmarks.measuring import Row, in_turns
 from tests.scenarios import MT3000
 
-TRIALS = (20, 200, 2000)
+TRIALS = (10, 100, 1000)
 QUICK_TRIALS = (20, 60)
 SAMPLER = "tpe"
 
