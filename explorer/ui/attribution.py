@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
 from explorer.config.scenario import Scenario
@@ -30,6 +29,7 @@ from explorer.ui.attribution_words import (
     synced_sentence,
 )
 from explorer.ui.charts import chart
+from explorer.ui.folded import folded
 from explorer.ui.plan_remarks import remarks
 from explorer.ui.tables import show_table
 from explorer.ui.text import plain
@@ -67,7 +67,9 @@ def page() -> None:
     if modelled:
         _shares(scenario)
         _replay(scenario, evaluation)
-        _scopes(scenario)
+        with folded("Why do nested host spans over-count?", "scopes") as is_open:
+            if is_open:
+                _nested_spans(scenario)
         recurrence.section(scenario)
     targets.section(scenario, measured_tables(scenario))
     conflicts.section(scenario)
@@ -176,11 +178,10 @@ def _replay(scenario: Scenario, evaluation: Evaluation) -> None:
     )
 
 
-def _scopes(scenario: Scenario) -> None:
+def _nested_spans(scenario: Scenario) -> None:
     scopes = host_scopes(scenario)
     if scopes is None or scopes.whole <= 0:
         return
-    st.subheader("Why do nested host spans over-count?", anchor=False)
     total = scopes.operators + scopes.layers + scopes.whole
     st.markdown(
         f"A host profile adds up spans that contain one another. In this replay the operators' "
@@ -201,11 +202,11 @@ def _scopes(scenario: Scenario) -> None:
     st.caption("Sums of the report: Ascend TP Collective Overlap section 5.1.")
 
 
-def _scope_table(levels: Sequence[tuple[float, str]]) -> pd.DataFrame:
+def _scope_table(levels: Sequence[tuple[float, str]]) -> list[dict[str, str]]:
     rows, running = [], 0.0
     for seconds, name in levels:
         running += seconds
         rows.append(
             {"spans of": name, "sum": human(seconds, "s"), "running sum": human(running, "s")}
         )
-    return pd.DataFrame(rows)
+    return rows

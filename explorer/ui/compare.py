@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
 from explorer.config.errors import InputError, printable
@@ -221,7 +220,7 @@ def _figures(comparison: Comparison) -> None:
     ]
     limits = dict(zip(names, map(_words, comparison.bottlenecks), strict=True))
     rows.append({"": "Limited by", **limits})
-    show_table(pd.DataFrame(rows))
+    show_table(rows)
     for name, misfit in zip(names, comparison.misfits, strict=True):
         if misfit:
             st.caption(f"{name} does not fit: {plain(misfit)}")
@@ -244,7 +243,7 @@ def _inputs(comparison: Comparison) -> None:
         if row.everywhere
     ]
     if rows:
-        show_table(pd.DataFrame(rows))
+        show_table(rows)
     elsewhere = len(comparison.inputs) - len(rows)
     if elsewhere:
         st.caption(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pandas as pd
 import streamlit as st
 
 from explorer.chips.mt3000 import Mt3000
@@ -110,7 +109,7 @@ def _ladder() -> None:
                 f"not modelled: {reason}" if predicted is None else _gain(predicted, known[1])
             )
         table.append(line)
-    show_table(pd.DataFrame(table).set_index("Step"), index=True)
+    show_table(table)
     st.caption(
         "Tokens/s, in brackets the gain over the step before. Table VII: 12 clusters, prompt 512, "
         "output 128, at the published machine; sliders do not move it. A1 and A2 run one request "

@@ -210,7 +210,7 @@ def _levers(levers: Sequence[Doubled], own: Choice, best: Choice) -> None:
         }
         for name, (same, new, gain) in rows.items()
     ]
-    show_table(pd.DataFrame(table))
+    show_table(table)
 
 
 def _why(product: Product, own: Choice, best: Choice, cluster: GemmCluster) -> str:
@@ -296,7 +296,7 @@ def _traffic(product: Product, tile: GemmTile, cluster: GemmCluster) -> None:
     if resident is not None:
         ways["All of W waits in GSM"] = resident
     rows = [_traffic_row(name, way, cluster) for name, way in ways.items()]
-    show_table(pd.DataFrame(rows).set_index("Paper's tile, rows split"), index=True)
+    show_table(rows)
     st.caption(
         "DDR bytes. FP32 partial sums of Y leave after every pass over K and come back before the "
         "next; both ways count."

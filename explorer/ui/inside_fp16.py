@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import streamlit as st
 
 from explorer.chips.mechanisms import usable_tile
@@ -57,7 +56,7 @@ def view(machine: Mt3000) -> None:
                 "AM of FP32 accumulators": human(share, "fraction"),
             }
         )
-    show_table(pd.DataFrame(rows))
+    show_table(rows)
     st.caption(
         "Operands are stored in FP16 and accumulated in FP32, so the output buffers do not "
         "shrink; softmax scores stay FP32 too. Half the bytes an operand lets twice the rows into "
@@ -79,7 +78,7 @@ def _sentence(found: tuple[Pair, ...]) -> str:
     )
 
 
-def _bounds(found: tuple[Pair, ...]) -> pd.DataFrame:
+def _bounds(found: tuple[Pair, ...]) -> list[dict[str, str]]:
     counts: dict[tuple[str, str], int] = {}
     for pair in found:
         counts[pair.limits] = counts.get(pair.limits, 0) + 1
@@ -87,4 +86,4 @@ def _bounds(found: tuple[Pair, ...]) -> pd.DataFrame:
         {"limited at FP32 by": before, "at FP16 by": after, "products": str(count)}
         for (before, after), count in sorted(counts.items(), key=lambda item: -item[1])
     ]
-    return pd.DataFrame(rows)
+    return rows

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from itertools import groupby
 
-import pandas as pd
 import streamlit as st
 
 from explorer.chips.mechanisms import FusionCase, fusion_case
@@ -46,13 +46,18 @@ FIGURE_4 = frozenset(
 )
 
 
+# Most sliders change neither the graph of a layer nor its memories.
+_by_density = lru_cache(maxsize=64)(fuse_by_density)
+_exhaustively = lru_cache(maxsize=16)(fuse_exhaustively)
+
+
 def view(machine: Mt3000) -> None:
     """Draw the view."""
     answer = st.container()
     chosen, model, work, layout = _controls(machine)
     case = fusion_case(chosen, model, work, layout)
-    rule = fuse_by_density(case.graph, case.capacity, case.threshold)
-    best = fuse_exhaustively(case.graph, case.capacity, case.threshold)
+    rule = _by_density(case.graph, case.capacity, case.threshold)
+    best = _exhaustively(case.graph, case.capacity, case.threshold)
     with answer:
         st.markdown(f"{_sentence(case, rule, best)} {_why_not_figure_4(chosen, case, rule)}")
         bars = fusion_data(case.graph, rule, case.threshold)
@@ -152,7 +157,7 @@ def _regions(case: FusionCase, rule: Partition) -> None:
                 f"{human(float(case.capacity.am_bytes), BINARY_BYTES)}",
             }
         )
-    show_table(pd.DataFrame(rows).set_index("Region"), index=True)
+    show_table(rows)
     if not any("rope" in names and len(names) > 1 for names in rule.names):
         st.markdown("**RoPE inside the Linear kernel** (Algorithm 1): no room for it here.")
         return
@@ -167,7 +172,7 @@ def _regions(case: FusionCase, rule: Partition) -> None:
 def _less_am(case: FusionCase, rule: Partition) -> None:
     st.subheader("What if AM were smaller or larger?", anchor=False)
     sizes = [int(share * case.capacity.am_bytes) for share in AM_SHARES]
-    found = [fuse_by_density(case.graph, case.with_am(size), case.threshold) for size in sizes]
+    found = [_by_density(case.graph, case.with_am(size), case.threshold) for size in sizes]
     rows = []
     for _, group in groupby(zip(sizes, found, strict=True), key=lambda pair: pair[1].names):
         alike = list(group)
@@ -180,7 +185,7 @@ def _less_am(case: FusionCase, rule: Partition) -> None:
                 "Regions that differ from now": _difference(rule, alike[0][1]),
             }
         )
-    show_table(pd.DataFrame(rows).set_index("AM"), index=True)
+    show_table(rows)
     st.caption(
         "Some sizes tried, at a blocking kept, that of the published SM, AM and GSM: "
         f"{case.blocks.rows_per_dsp} rows a DSP, {case.blocks.attention_rows_per_dsp} in attention."

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
 from explorer.chips.mechanisms import busy_share
@@ -162,7 +161,7 @@ def _table(modes: dict[str, Mode], machine: Mt3000) -> None:
         }
         for mode, found in modes.items()
     ]
-    show_table(pd.DataFrame(rows).set_index("Launched"), index=True)
+    show_table(rows)
     st.caption(
         f"The slowest stage of the present plan. Creating a thread group takes "
         f"{human(float(n.hthreads_create_seconds), 's')} and launching it "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pandas as pd
 import streamlit as st
 
 from explorer.config.scenario import WORD_FIELDS, Scenario
@@ -40,17 +39,15 @@ def section(scenario: Scenario) -> None:
     walls = {word: float(variant.prefill_stage.seconds) for word, variant in variants.items()}
     st.markdown(sentence(recurrence, walls, rows, timed))
     show_table(
-        pd.DataFrame(
-            [
-                {
-                    "kernel": words(word),
-                    "recurrence": human(recurrence[word], "s"),
-                    timed: human(walls[word], "s"),
-                    "prefill": human(rows / walls[word], "tokens/s"),
-                }
-                for word in variants
-            ]
-        ),
+        [
+            {
+                "kernel": words(word),
+                "recurrence": human(recurrence[word], "s"),
+                timed: human(walls[word], "s"),
+                "prefill": human(rows / walls[word], "tokens/s"),
+            }
+            for word in variants
+        ],
     )
     state_bound = _state_seconds(variants[WHOLE], share)
     st.caption(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
 
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
-from explorer.costs.terms import Stage
+from explorer.costs.arrays import Codes, total
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.slice_study import (
     CONSTANT,
@@ -22,15 +25,27 @@ HOST_TERM = "host_issue_wait"
 AS_FAST = 5e-4
 
 
+class Cut(NamedTuple):
+    """A pass at one count: its time, waiting for the host and all of the host's issue [s]."""
+
+    seconds: float
+    wait: float
+    issue: float
+
+    @property
+    def device(self) -> float:
+        """Time of the device [s]."""
+        return self.seconds - self.wait
+
+
 def answer(scenario: Scenario, rows: int) -> str:
     """Return the count to use at these rows and what it trades, in a few sentences."""
-    found = {count: forced(scenario, count) for count in COUNTS}
-    passes = {count: evaluation.prefill_stage for count, evaluation in found.items()}
-    seconds = {count: float(stage.seconds) for count, stage in passes.items()}
+    passes = _passes(scenario)
+    seconds = {count: cut.seconds for count, cut in passes.items()}
     best = min(seconds, key=lambda count: seconds[count])
     of = f"For {_rows(scenario, rows)} a pass"
     rate = f"{significant(rows / seconds[best])} tokens/s of prefill"
-    where = _pipeline(found[best])
+    where = _pipeline(scenario, best)
     if max(seconds.values()) <= seconds[best] * (1 + AS_FAST):
         why = _why_all_alike(scenario, passes)
         return f"{of} **no slice count changes anything**: {rate}.{where} {why}"
@@ -86,14 +101,14 @@ def forced(scenario: Scenario, count: int) -> Evaluation:
     return evaluate(scenario.replacing({"plan.slices": count}))
 
 
-def _why_all_alike(scenario: Scenario, passes: Mapping[int, Stage]) -> str:
+def _why_all_alike(scenario: Scenario, passes: Mapping[int, Cut]) -> str:
     """Return why every slice count takes as long."""
     if int(scenario.plan.tp_prefill) == 1:
         return "One card has nothing to reduce, so that nothing is cut."
     if all(runs_serially(scenario, count) for count in COUNTS):
         least = human(float(scenario.value("hardware.serial_below_rows_per_slice")), "rows")
         return f"Half of that is fewer than the {least} that a slice must have: all run serially."
-    if _busy(passes[COUNTS[-1]]) == _busy(passes[1]):
+    if passes[COUNTS[-1]].issue == passes[1].issue:
         return "No layer has an all-reduce to cut."
     return "What slicing hides and what it costs leave the pass as long."
 
@@ -108,8 +123,11 @@ def _count(rows: float) -> str:
     return human(float(rows), "rows")
 
 
-def _pipeline(evaluation: Evaluation) -> str:
+def _pipeline(scenario: Scenario, count: int) -> str:
     """Return which stage sets the rate of a pipeline and how long a pass takes through all."""
+    if int(scenario.plan.pp_prefill) == 1:
+        return ""
+    evaluation = forced(scenario, count)
     stage = slowest_stage_words(evaluation)
     if not stage:
         return ""
@@ -129,10 +147,10 @@ def _against(seconds: dict[int, float], best: int) -> str:
     return f"2 slices would take {significant(100 * longer)} % longer"
 
 
-def _trade(serial: Stage, sliced: Stage) -> str:
+def _trade(serial: Cut, sliced: Cut) -> str:
     """Return what a slice count hides on the device and what it costs the host."""
-    issue, wait = _busy(sliced) - _busy(serial), _wait(sliced) - _wait(serial)
-    gain = _device(serial) - _device(sliced)
+    issue, wait = sliced.issue - serial.issue, sliced.wait - serial.wait
+    gain = serial.device - sliced.device
     hidden = (
         f"hides {human(gain, 's')} of device time, all fixed costs of the further collectives paid"
         if gain > 0
@@ -141,7 +159,7 @@ def _trade(serial: Stage, sliced: Stage) -> str:
     )
     waited = (
         f", of which {human(wait, 's')} are waited for"
-        if wait > AS_FAST * float(serial.seconds)
+        if wait > AS_FAST * serial.seconds
         else ", which stays behind the device's work"
     )
     return f"{hidden}; the host needs {human(issue, 's')} more to issue them{waited}"
@@ -155,16 +173,18 @@ def _setting(scenario: Scenario, best_seconds: float) -> str:
     return f"{name} takes {significant(100 * loss)} % longer."
 
 
-def _wait(stage: Stage) -> float:
-    return sum(float(term.seconds) for term in stage.terms if term.name == HOST_TERM)
-
-
-def _busy(stage: Stage) -> float:
-    return sum(float(term.busy_seconds) for term in stage.terms if term.name == HOST_TERM)
-
-
-def _device(stage: Stage) -> float:
-    return float(stage.seconds) - _wait(stage)
+def _passes(scenario: Scenario) -> dict[int, Cut]:
+    """Return the pass at every count, through one evaluation."""
+    counts: Codes = np.asarray(COUNTS, dtype=np.int64)
+    stage = evaluate(scenario.replacing({"plan.slices": counts})).prefill_stage
+    host = [term for term in stage.terms if term.name == HOST_TERM]
+    columns = (
+        stage.seconds,
+        total([term.seconds for term in host]),
+        total([term.busy_seconds for term in host]),
+    )
+    each = [np.broadcast_to(column, counts.shape).tolist() for column in columns]
+    return {count: Cut(*numbers) for count, *numbers in zip(COUNTS, *each, strict=True)}
 
 
 def _named(count: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
 from explorer.chips.ascend910a import Ascend910a
@@ -33,12 +32,14 @@ from explorer.serving.slice_study import (
 )
 from explorer.serving.stages import slowest_prefill_share
 from explorer.ui import numbers, state
+from explorer.ui.background import fingerprint_of
 from explorer.ui.charts import chart
 from explorer.ui.plan_remarks import remarks
 from explorer.ui.slice_words import answer, forced, loss_sentence, spans_sentence
 from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
+RULED_ROWS = 1024
 TABLE_ROWS = (512, 1024, 2048, 3072, 4096, 8192)
 NOT_THE_SWEEP = {"build", "device_synced", "ablated"}
 """Conditions of prefill rates that were not taken in the sweep of this build."""
@@ -75,7 +76,7 @@ def page() -> None:
         "Predicted prefill rate against rows for 1, 2, 4 and 8 slices, with measured points",
     )
     st.caption(_points_caption(scenario, measured))
-    st.markdown(spans_sentence(scenario, tuple(sorted({point.slices for point in measured}))))
+    st.markdown(_spans(scenario, tuple(sorted({point.slices for point in measured}))))
     _table(scenario, measured)
     st.subheader("What does a fixed choice lose?", anchor=False)
     st.markdown(loss_sentence(study))
@@ -89,6 +90,17 @@ def page() -> None:
         "Losses above 10 % leave the picture."
     )
     numbers.numbers_behind(lambda: _numbers(scenario, study))
+
+
+def _spans(scenario: Scenario, measured: tuple[int, ...]) -> str:
+    """Return the sentence on spans of rows, which no length of a prompt changes."""
+    whole = {"workload.prompt_tokens": RULED_ROWS, "plan.micro_batch_prefill": 1}
+    return _kept_spans(fingerprint_of(scenario.replacing(whole)), measured, scenario)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _kept_spans(fingerprint: str, measured: tuple[int, ...], _scenario: Scenario) -> str:
+    return spans_sentence(_scenario, measured)
 
 
 def measured_passes(scenario: Scenario) -> tuple[MeasuredPass, ...]:
@@ -158,7 +170,7 @@ def _table(scenario: Scenario, measured: Sequence[MeasuredPass]) -> None:
                 f"always {CONSTANT} loses": percent(float(constant[i])),
             }
         )
-    show_table(pd.DataFrame(rows))
+    show_table(rows)
     at_1024 = _measured_at(scenario, measured, 1024)
     if {1, 2} <= set(at_1024):
         apart = abs(at_1024[2] / at_1024[1] - 1)

@@ -6,27 +6,36 @@ for thirty cells that change; of a table that is one text it takes a quarter of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pandas as pd
 import streamlit as st
 
 
-def show_table(frame: pd.DataFrame, *, index: bool = False) -> None:
+def show_table(rows: pd.DataFrame | Sequence[Mapping[str, str]], *, index: bool = False) -> None:
     """Show a table, its cells as Markdown.
 
     Args:
-        frame: rows and named columns.
-        index: whether its index is the first column.
+        rows: a frame, or rows that all have the same columns.
+        index: whether a frame's index is the first column.
     """
+    st.markdown(table_text(rows, index=index))
+
+
+def table_text(rows: pd.DataFrame | Sequence[Mapping[str, str]], *, index: bool = False) -> str:
+    """Return the text of a table."""
+    if isinstance(rows, pd.DataFrame):
+        columns, cells = _of_frame(rows, index)
+    else:
+        columns, cells = list(rows[0]), [list(row.values()) for row in rows]
+    lines: list[list[object]] = [[*columns], ["---"] * len(columns), *cells]
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _of_frame(frame: pd.DataFrame, index: bool) -> tuple[list[str], list[list[object]]]:
     if index:
         frame = frame.reset_index(names="" if frame.index.name is None else str(frame.index.name))
-    st.markdown(table_text(frame))
-
-
-def table_text(frame: pd.DataFrame) -> str:
-    """Return a frame as the text of a table."""
-    columns = [str(name) for name in frame.columns]
-    rows = [columns, ["---"] * len(columns), *frame.to_numpy().tolist()]
-    return "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in rows)
+    return [str(name) for name in frame.columns], frame.to_numpy().tolist()
 
 
 def _cell(value: object) -> str:

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
 from explorer.config.scenario import Scenario, parse_scenario
@@ -198,24 +197,22 @@ def _factor(times: float | None) -> str:
     return "–" if times is None else f"{significant(times)} times"
 
 
-def _table(solution: Solution) -> pd.DataFrame:
+def _table(solution: Solution) -> list[dict[str, str]]:
     return _rows(solution.levers[:MOST_LEVERS])
 
 
-def _rows(levers: Sequence[Lever]) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {
-                "number": plain(lever.label),
-                "now": shown(lever, lever.now),
-                "needed": "cannot" if lever.needed is None else shown(lever, lever.needed),
-                "times": significant(lever.times or 0.0) if _finite(lever.times) else "–",
-                "at its best": best_shown(lever),
-                "reaches": f"{significant(lever.best_rate)} tokens/s",
-            }
-            for lever in levers
-        ]
-    )
+def _rows(levers: Sequence[Lever]) -> list[dict[str, str]]:
+    return [
+        {
+            "number": plain(lever.label),
+            "now": shown(lever, lever.now),
+            "needed": "cannot" if lever.needed is None else shown(lever, lever.needed),
+            "times": significant(lever.times or 0.0) if _finite(lever.times) else "–",
+            "at its best": best_shown(lever),
+            "reaches": f"{significant(lever.best_rate)} tokens/s",
+        }
+        for lever in levers
+    ]
 
 
 def _more(solution: Solution) -> None:
@@ -240,16 +237,14 @@ def _pairs(solution: Solution) -> None:
         tail = f"; none changes less than {plain(least.label)} alone"
     st.markdown(f"**Two together**, the least product of both factors first{tail}:")
     show_table(
-        pd.DataFrame(
-            [
-                {
-                    "first": _part(pair.first, pair.first_value),
-                    "and": _part(pair.second, pair.second_value),
-                    "product of factors": significant(pair.cost),
-                }
-                for pair in solution.pairs[:MOST_PAIRS]
-            ]
-        ),
+        [
+            {
+                "first": _part(pair.first, pair.first_value),
+                "and": _part(pair.second, pair.second_value),
+                "product of factors": significant(pair.cost),
+            }
+            for pair in solution.pairs[:MOST_PAIRS]
+        ],
     )
 
 

@@ -2,11 +2,13 @@
 
 Usage: .venv/bin/python -m tests.benchmarks.redraw [--steps N] [--page NAME]...
 
-For each page, steps of the app and of a bare Streamlit page that draws the very same figures
-take turns in one headless Chromium, so that noise of the machine meets both. Printed are p50 and
-p95 of both, their ratio, when the headline figures changed, and where the time of a step goes:
-server CPU (told apart into the model, making figures, and Streamlit's widgets and messages) and
-the browser's own work. Starting a page is timed cold (a new server) and warm.
+For each page in its usual state, steps of the app and of a bare Streamlit page that draws the very
+same figures take turns in one headless Chromium, so that noise of the machine meets both. Printed
+are p50 and p95 of both, their ratio, when the headline figures changed, and where the time of a
+step goes: server CPU (told apart into the model, making figures, and Streamlit's widgets and
+messages), what is sent and for how long, and the CPU of the browser's own work. Beside the ratio of
+times, which other work on the machine spoils, stands that of the browser's CPU. Starting a page is
+timed cold (a new server) and warm.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from playwright.sync_api import CDPSession, Page, sync_playwright
 from tests.benchmarks.steps import ROUTES, Route, ServerStep, recorded_figures, server_steps
 from tests.browser import (
     App,
+    charts_drawn,
     launch_chromium,
     new_context,
     open_page,
@@ -38,13 +41,30 @@ from tests.browser import (
 
 FLOOR_APP = Path(__file__).parent / "floor_app.py"
 FLOOR_LABEL = "Position"
+NOTHING_RUNS = """() => ![...document.querySelectorAll('button')].some(
+    button => button.textContent.startsWith('Stop') && !button.disabled)"""
 QUIET_MS = 350
 """A step is over when neither the script nor a plot has moved for so long."""
 
+SOCKET = """
+    window.__wire = {first: 0, last: 0, bytes: 0};
+    window.WebSocket = class extends WebSocket {
+        constructor(...given) {
+            super(...given);
+            this.addEventListener('message', event => {
+                const wire = window.__wire;
+                wire.last = performance.now();
+                wire.first ||= wire.last;
+                wire.bytes += event.data.byteLength ?? event.data.size ?? event.data.length;
+            });
+        }
+    };
+"""
 WATCH = """() => {
     window.__step = {start: 0, plots: 0, headline: 0};
     addEventListener('keydown', () => {
         window.__step = {start: performance.now(), plots: 0, headline: 0};
+        window.__wire = {first: 0, last: 0, bytes: 0};
     }, true);
     new MutationObserver(records => {
         const now = performance.now();
@@ -61,18 +81,41 @@ WATCH = """() => {
 
 @dataclass(frozen=True)
 class Step:
-    """One step as the browser saw it [ms]; NaN where nothing of the kind changed."""
+    """One step as the browser saw it [ms]; NaN where nothing of the kind changed.
+
+    Attributes:
+        plots: from the key to the last change of a plot.
+        headline: to the first change of a headline figure.
+        browser: CPU of the page's main thread.
+        sending: from the first message of the server to the last one.
+        kilobytes: of all messages.
+    """
 
     plots: float
     headline: float
     browser: float
+    sending: float
+    kilobytes: float
 
 
-def watched(page: Page, url: str, label: str) -> None:
-    """Open a page and focus its slider."""
+def watched(
+    page: Page, url: str, label: str, presses: tuple[tuple[str, str], ...] = ()
+) -> CDPSession:
+    """Open a page, press what brings it to its usual state, and focus its slider."""
+    page.add_init_script(SOCKET)
     open_page(page, url)
+    for role, name in presses:
+        page.get_by_test_id("stMain").get_by_role(role, name=name, exact=True).click()
+        settle(page)
+        page.wait_for_function(NOTHING_RUNS)
+        settle(page)
+    charts_drawn(page)
     page.evaluate(WATCH)
+    session = page.context.new_cdp_session(page)
+    # CPU of the thread instead of time: other work on the machine does not count.
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
     slider(page, label).focus()
+    return session
 
 
 def step(page: Page, session: CDPSession, label: str, key: str) -> Step:
@@ -89,7 +132,13 @@ def step(page: Page, session: CDPSession, label: str, key: str) -> Step:
         name: seen[name] - seen["start"] if seen[name] else float("nan")
         for name in ("plots", "headline")
     }
-    return Step(**since, browser=1000 * (_task_seconds(session) - before))
+    wire = page.evaluate("() => window.__wire")
+    return Step(
+        **since,
+        browser=1000 * (_task_seconds(session) - before),
+        sending=wire["last"] - wire["first"],
+        kilobytes=wire["bytes"] / 1000,
+    )
 
 
 def _task_seconds(session: CDPSession) -> float:
@@ -112,14 +161,12 @@ def both(app: App, floor: App, route: Route, steps: int) -> tuple[list[Step], li
         browser = launch_chromium(playwright, executable)
         context = new_context(browser)
         targets = []
-        for url, label, results in (
-            (f"{app.url}{route.url}", route.label, mine),
-            (f"{floor.url}/?page={route.name}", FLOOR_LABEL, bare),
+        for url, label, presses, results in (
+            (f"{app.url}{route.url}", route.label, route.presses, mine),
+            (f"{floor.url}/?page={route.name}", FLOOR_LABEL, (), bare),
         ):
             page = context.new_page()
-            watched(page, url, label)
-            session = context.new_cdp_session(page)
-            session.send("Performance.enable")
+            session = watched(page, url, label, presses)
             targets.append((page, session, label, results))
         for number in range(steps + 1):
             # There and back: the same two states all the time, the same figures on both pages.
@@ -159,22 +206,26 @@ def report(route: Route, mine: list[Step], bare: list[Step], server: list[Server
     floor50, floor95 = percentile(plots[1], 0.5), percentile(plots[1], 0.95)
     headline = percentile([taken.headline for taken in mine], 0.5)
     browser = [statistics.median(taken.browser for taken in steps) for steps in (mine, bare)]
+    sent = [
+        statistics.median(getattr(taken, name) for taken in mine)
+        for name in ("sending", "kilobytes")
+    ]
     parts = [
         statistics.median(1000 * getattr(taken, name) for taken in server)
         for name in ("total", "model", "figures", "streamlit")
     ]
-    numbers = (p50, p95, floor50, floor95, headline, *browser, *parts)
-    cells = " ".join(f"{number:9.0f}" for number in numbers)
-    return f"{route.name:<12} {p50 / floor50:6.2f} {cells}"
+    numbers = (p50, p95, floor50, floor95, headline, *browser, *sent, *parts)
+    cells = " ".join(f"{number:8.0f}" for number in numbers)
+    return f"{route.name:<13} {p50 / floor50:6.2f} {browser[0] / browser[1]:6.2f} {cells}"
 
 
 HEADER = (
-    f"{'page':<12} {'ratio':>6} "
+    f"{'page':<13} {'ratio':>6} {'of CPU':>6} "
     + " ".join(
-        f"{title:>9}"
+        f"{title:>8}"
         for title in (
-            "p50", "p95", "floor50", "floor95", "headline", "browser", "fl.brow",
-            "server", "model", "figures", "streamlit",
+            "p50", "p95", "floor50", "floor95", "headline", "browser", "fl.brow", "sending",
+            "KB", "server", "model", "figures", "widgets",
         )
     )
 )  # fmt: skip

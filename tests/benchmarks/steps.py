@@ -24,18 +24,24 @@ from tests.browser import ROOT
 MT3000, ASCEND = "mt3000-llama2-13b@1", "ascend910a-qwen3.8-27b@1"
 MT3000_SLIDER = ("hardware.ddr_bandwidth_bytes_per_second", "Memory bandwidth a cluster")
 ASCEND_SLIDER = ("workload.prompt_tokens", "Prompt length")
+WORK = ("search_job", "task:pareto")
+PLAN_SLIDER = ("plan.micro_batch_decode", "Decode micro-batch")
 TIMEOUT_S = 120
 
 
 @dataclass(frozen=True)
 class Route:
-    """A page with charts, a preset to open it on, and the slider to move."""
+    """A page in its usual state: a preset to open it on, what to press there, a slider to move.
+
+    What is pressed is a role in the browser, ``button`` or ``radio``, and a name.
+    """
 
     name: str
     path: str
     preset: str
     knob: str
     label: str
+    presses: tuple[tuple[str, str], ...] = ()
 
     @property
     def url(self) -> str:
@@ -43,13 +49,34 @@ class Route:
         return f"{self.path}?preset={self.preset}"
 
 
+def _mt3000(name: str, path: str, *presses: tuple[str, str]) -> Route:
+    return Route(name, path, MT3000, *MT3000_SLIDER, presses)
+
+
+def _view(page: str, name: str, view: str) -> Route:
+    return _mt3000(name, f"/{page}", ("radio", view))
+
+
 ROUTES = (
-    Route("overview", "/", MT3000, *MT3000_SLIDER),
+    _mt3000("overview", "/"),
     Route("overview-910a", "/", ASCEND, *ASCEND_SLIDER),
-    Route("inside", "/inside", MT3000, *MT3000_SLIDER),
+    _mt3000("search", "/search", ("button", "Start the search")),
+    # Another plan leaves the front as it is; another machine would ask for a new one.
+    Route("tradeoffs", "/tradeoffs", MT3000, *PLAN_SLIDER, (("button", "Find the trade-offs"),)),
+    _mt3000("sensitivity", "/sensitivity"),
+    _view("sensitivity", "map", "Map"),
+    _view("sensitivity", "constants", "Assumed constants"),
+    _mt3000("pipeline", "/pipeline"),
+    _mt3000("inside", "/inside"),
+    _view("inside", "attention", "Attention"),
+    _view("inside", "fusion", "Fusion"),
+    _view("inside", "batching", "Batching"),
     Route("slices", "/slices", ASCEND, *ASCEND_SLIDER),
     Route("attribution", "/attribution", ASCEND, *ASCEND_SLIDER),
-    Route("fidelity", "/fidelity", MT3000, *MT3000_SLIDER),
+    _mt3000("fidelity", "/fidelity"),
+    _mt3000("own", "/own"),
+    _mt3000("compare", "/compare", ("button", "Keep"), ("button", "Keep")),
+    _mt3000("share", "/share"),
 )
 
 
@@ -80,7 +107,24 @@ def opened(route: Route) -> AppTest:
         for page in app._registered_pages.values()
         if page["url_pathname"] == pathname
     )
-    return app.run()
+    app.run()
+    for role, name in route.presses:
+        press(app, role, name)
+    return app
+
+
+def press(app: AppTest, role: str, name: str) -> None:
+    """Press a button, or choose an option of a choice, and wait for the work that it starts."""
+    if role == "button":
+        next(button for button in app.button if button.label == name).click().run()
+    else:
+        choice = next(choice for choice in app.segmented_control if name in choice.options)
+        choice.set_value(name).run()
+    started = [app.session_state[key] for key in WORK if key in app.session_state]
+    for work in started:
+        (work[1] if isinstance(work, tuple) else work).wait(TIMEOUT_S)
+    if started:
+        app.run()
 
 
 def move(app: AppTest, route: Route, forward: bool) -> None:

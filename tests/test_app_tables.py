@@ -1,0 +1,41 @@
+"""Tables that are written as one text: what they say, and that they hold any cell."""
+
+from __future__ import annotations
+
+import pandas as pd
+from streamlit.testing.v1 import AppTest
+
+from explorer.ui.tables import table_text
+from tests.tables import tables
+
+ROWS = [{"": "first", "time": "1 | 2 ms"}, {"": "second", "time": "3\nms"}]
+
+
+PAGE = f"""
+from explorer.ui.tables import show_table
+
+show_table({ROWS!r})
+"""
+TEXT = "|  | time |\n| --- | --- |\n| first | 1 \\| 2 ms |\n| second | 3 ms |"
+
+
+def test_rows_and_a_frame_of_them_are_the_same_text() -> None:
+    frame = pd.DataFrame(ROWS)
+    assert table_text(ROWS) == table_text(frame)
+    assert table_text(frame.set_index(""), index=True) == table_text(ROWS)
+    assert (
+        table_text(frame) == "|  | time |\n| --- | --- |\n| first | 1 \\| 2 ms |\n| second | 3 ms |"
+    )
+
+
+def test_a_table_of_a_page_is_read_as_it_was_written() -> None:
+    app = AppTest.from_string(PAGE).run()
+    assert not app.exception
+    (table,) = tables(app)
+    assert table.columns.tolist() == ["", "time"]
+    assert table["time"].tolist() == ["1 | 2 ms", "3 ms"]
+
+
+def test_an_index_without_a_name_is_a_column_without_a_heading() -> None:
+    frame = pd.DataFrame({"as it is": ["1 s"]}, index=["Time"])
+    assert table_text(frame, index=True).startswith("|  | as it is |")
