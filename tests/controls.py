@@ -97,7 +97,7 @@ COSTLY = ("select_slider knob:simulation.requests",)
 DIGITS_OF_FEW = 4
 BACK_AND_FORTH = ("button undo", "button redo", "button reset")
 STEPS = {"page": 0.12, "back": 0.1, "sidebar": 0.43, "main": 0.35}
-LONG_WORK = ("button search", "button find_rate", "button find_clusters")
+LONG_WORK = ("button search", "button start:largest_rate", "button start:least_clusters")
 GENERATION, DIGIT = re.compile(r"#\d+$"), re.compile(r"\d")
 
 

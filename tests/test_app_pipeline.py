@@ -17,6 +17,7 @@ from explorer.serving.trace import parse_trace
 from tests.test_app_pages import APP, metrics, unfold
 
 MT3000, ASCEND = "mt3000-llama2-13b@1", "ascend910a-qwen3.8-27b@1"
+PATIENCE = 60.0
 TRACE = b"arrival_seconds,prompt_tokens,output_tokens\n0,100,20\n1.5,400,100\n2,30,1\n9,512,128\n"
 
 
@@ -41,6 +42,13 @@ def said(app: AppTest) -> str:
 def with_trace(app: AppTest, content: bytes) -> AppTest:
     unfold(app, "trace")
     app.file_uploader(key="trace_upload").set_value(("requests.csv", content, "text/csv"))
+    return app.run()
+
+
+def asked_for(app: AppTest, section: str) -> AppTest:
+    """Press the button of a section and wait for what it starts."""
+    app.button(key=f"start:{section}").click().run()
+    assert app.session_state[f"task:{section}"][1].wait(PATIENCE)
     return app.run()
 
 
@@ -130,15 +138,36 @@ def test_a_trace_longer_than_a_later_context_is_said() -> None:
 def test_the_largest_rate_and_the_least_clusters_are_found_when_asked_for() -> None:
     app = unfold(opened(simulation__requests="1500", limits__ttft_seconds="20"), "rates")
     assert "largest rate that holds" not in said(app)
-    app.button(key="find_rate").click().run()
+    asked_for(app, "largest_rate")
     assert "The largest rate that holds is **" in said(app)
     app.button(key="set_rate").click().run()
     assert app.markdown[0].value.startswith("**The plan holds at ")
-    app.button(key="find_clusters").click().run()
+    asked_for(app, "least_clusters")
     assert "are the least that hold" in said(app)
     app.button(key="set_clusters").click().run()
     assert not app.exception
     assert app.markdown[0].value.startswith("**The plan holds at ")
+
+
+def test_many_requests_are_simulated_beside_the_page_and_can_be_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = opened(simulation__requests="8000000")
+    assert app.markdown[0].value.startswith("**8,000,000 requests take a while.**")
+    assert not app.metric
+    app.button(key="start:simulation").click().run()
+    task = app.session_state["task:simulation"][1]
+    app.button(key="stop:simulation").click().run()
+    assert task.wait(PATIENCE)
+    assert (task.status().state, task.status().result) == ("stopped", None)
+    assert "Stopped early." in said(app.run())
+    monkeypatch.setattr("explorer.ui.pipeline_run.MOST_WITH_THE_PAGE", 4999)
+    few = asked_for(opened(simulation__requests="5000"), "simulation")
+    assert not few.exception
+    assert few.session_state["task:simulation"][1].status().done == 5000
+    expected = simulate(preset_scenario(MT3000).replacing({"simulation.requests": 5000}))
+    assert metrics(few)["First token, median"] == human(expected.ttft.p50, "s")
+    assert "Three runs of so many requests are not made here" in said(unfold(few, "policies"))
 
 
 def test_a_plan_that_does_not_fit_is_not_simulated() -> None:

@@ -9,7 +9,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from explorer.config.errors import InputError
 from explorer.search.certificate import Progress, Stopped
-from explorer.search.stopping import Stopping
+from explorer.search.stopping import EndedError, Stopping
 from explorer.search.turns import TURNS
 
 Result = TypeVar("Result")
@@ -88,9 +88,12 @@ class Task(Generic[Result]):
         except Exception as error:  # the thread's last resort: whatever it was, it is shown
             self._set(state="failed", error=f"{type(error).__name__}: {error}")
 
-    def _begin(self) -> Result:
+    def _begin(self) -> Result | None:
         self._set(state="working", ahead=0)
-        return self._work(self._on_progress, self._stopped)
+        try:
+            return self._work(self._on_progress, self._stopped)
+        except EndedError:
+            return None
 
     def _on_progress(self, done: int, total: int) -> None:
         self._set(done=done, total=total)

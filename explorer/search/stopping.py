@@ -7,6 +7,10 @@ import threading
 from explorer.search.certificate import Stopped
 
 
+class EndedError(Exception):
+    """Raised by work that was told to end and has nothing to show by then."""
+
+
 class Stopping:
     """Asked from the working thread, set from any; once it is true it stays so."""
 

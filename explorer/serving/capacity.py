@@ -14,7 +14,7 @@ from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.report import violation_message
 from explorer.serving.simulation import simulate
 from explorer.serving.simulation_plan import misfits
-from explorer.serving.simulation_results import Detail, Simulation
+from explorer.serving.simulation_results import Detail, RowReader, Simulation
 from explorer.serving.steady_state import steady_batch_seconds, steady_requests_per_second
 
 RATE_PATH = "simulation.rate_requests_per_second"
@@ -112,19 +112,26 @@ class LeastClusters:
     probes: tuple[Probe, ...]
 
 
-def largest_rate(scenario: Scenario, progress: Progress | None = None) -> LargestRate:
+def largest_rate(
+    scenario: Scenario, progress: Progress | None = None, reader: RowReader | None = None
+) -> LargestRate:
     """Return the largest rate of the scenario's arrivals at which memory, queue and limits hold.
 
     Rates are tried from the steady state's downwards until one holds, then the gap to the one
     above is halved a few times. All runs see the same luck. A plan that only fails at low rates,
     where micro-batches wait to fill, is still found.
 
+    Args:
+        scenario: plan, arrivals and limits; its rate is not used.
+        progress: is told what is tried.
+        reader: gets what every run finishes, block by block; what it raises ends the search.
+
     Raises:
         InputError: for saturated arrivals, which have no rate, or a plan that does not fit.
     """
     _require_rate(scenario)
     capacity = float(steady_requests_per_second(evaluate(scenario)))
-    runs = _Runs(progress)
+    runs = _Runs(progress, reader)
     holding, failing = None, None
     for load in LOADS:
         found = runs.run(scenario, _within_knob(capacity * load))
@@ -146,7 +153,10 @@ def largest_rate(scenario: Scenario, progress: Progress | None = None) -> Larges
 
 
 def least_clusters(
-    scenario: Scenario, rate: float, progress: Progress | None = None
+    scenario: Scenario,
+    rate: float,
+    progress: Progress | None = None,
+    reader: RowReader | None = None,
 ) -> LeastClusters:
     """Return the least clusters whose pools hold at an arrival rate.
 
@@ -158,13 +168,14 @@ def least_clusters(
         scenario: plan, arrivals and limits; its number of clusters is not used.
         rate: arrival rate [requests/s].
         progress: is told what is tried.
+        reader: gets what every run finishes, block by block; what it raises ends the search.
 
     Raises:
         InputError: for saturated arrivals, a rate out of range, or when no choice fits.
     """
     _require_rate(scenario)
     scenario = scenario.replacing({RATE_PATH: rate})
-    runs = _Runs(progress)
+    runs = _Runs(progress, reader)
     best: tuple[PoolChoice, Scenario, Simulation] | None = None
     choices: list[PoolChoice] = []
     for bound, candidate in _candidates(scenario, rate):
@@ -187,17 +198,18 @@ def least_clusters(
 class _Runs:
     """Runs the simulation and remembers what each run said."""
 
-    def __init__(self, progress: Progress | None) -> None:
+    def __init__(self, progress: Progress | None, reader: RowReader | None) -> None:
         self.probes: list[Probe] = []
         self.rate = 0.0
         self._progress = progress
+        self._reader = reader
 
     def run(self, scenario: Scenario, rate: float) -> Simulation:
         self.rate = rate
         chosen = scenario.replacing({RATE_PATH: rate})
         if self._progress is not None:
             self._progress(f"{rate:.4g} requests/s on {_pools(chosen)} pools")
-        found = simulate(chosen, detail=NO_PICTURES)
+        found = simulate(chosen, detail=NO_PICTURES, reader=self._reader)
         attained = found.goodput.attained_fraction if found.goodput is not None else math.nan
         self.probes.append(Probe(rate, found.pools, found.holds, found.keeps_up, attained))
         return found

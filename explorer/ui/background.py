@@ -128,5 +128,9 @@ def _follow(key: str, doing: str) -> None:
     if status.state == "waiting":
         st.progress(0.0, waiting_words(status.ahead))
         return
-    share = status.done / status.total if status.total else 0.0
-    st.progress(min(share, 1.0), f"{status.done:,} of {status.total:,} {doing}")
+    if not status.total:
+        st.progress(0.0, f"{status.done:,} {doing} so far")
+        return
+    st.progress(
+        min(status.done / status.total, 1.0), f"{status.done:,} of {status.total:,} {doing}"
+    )

@@ -11,7 +11,7 @@ from explorer.serving.simulation_plan import misfits
 from explorer.serving.simulation_results import Simulation
 from explorer.serving.trace import Trace
 from explorer.ui.folded import folded
-from explorer.ui.pipeline_run import simulated
+from explorer.ui.pipeline_run import MOST_WITH_THE_PAGE, is_long, simulated
 
 POLICY = "simulation.policy"
 POLICY_NAMES = {
@@ -26,8 +26,16 @@ def policies_section(scenario: Scenario, trace: Trace | None) -> None:
     if scenario.plan.placement == "shared":
         return
     with folded("What is the bounded buffer worth?", "policies") as is_open:
-        if is_open:
-            _policies(scenario, trace)
+        if not is_open:
+            return
+        if is_long(scenario, trace):
+            st.markdown(
+                f"Three runs of so many requests are not made here. Policies are compared for up "
+                f"to {MOST_WITH_THE_PAGE:,} requests; `python -m explorer simulate --policy …` "
+                "takes any number."
+            )
+            return
+        _policies(scenario, trace)
 
 
 def _policies(scenario: Scenario, trace: Trace | None) -> None:

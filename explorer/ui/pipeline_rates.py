@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import streamlit as st
 
-from explorer.config.errors import InputError
-from explorer.config.scenario import Scenario, parse_scenario
+from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
+from explorer.search.certificate import Progress, Stopped
 from explorer.serving.capacity import (
     RATE_PATH,
     LargestRate,
@@ -19,57 +17,60 @@ from explorer.serving.capacity import (
 from explorer.serving.evaluate import evaluate
 from explorer.serving.simulation_plan import SimulationPlan
 from explorer.ui import state
+from explorer.ui.background import Prepared, fingerprint_of, offered
 from explorer.ui.folded import folded
-from explorer.ui.text import plain
-
-LARGEST, LEAST = "largest_rate_for", "least_clusters_for"
-"""Which scenario each search was asked for: an answer belongs to that one only."""
+from explorer.ui.pipeline_run import watched
 
 
 def rates_section(scenario: Scenario) -> None:
-    """Show both searches, when the part is open; each runs when it is asked for."""
+    """Show both searches, when the part is open; each runs when it is asked for.
+
+    An answer belongs to the scenario that it was asked for, and is offered again for another.
+    """
     with folded("What rate does it carry, and with how few clusters?", "rates") as is_open:
         if not is_open:
             return
         if scenario.simulation.arrivals == "saturated":
             st.markdown("Arrivals that all wait at the start have no rate; choose another kind.")
             return
-        text = json.dumps(scenario.to_json())
         st.caption(
             "Memory, queue and limits must hold. Limits on the first and on each further token are "
             "above; without any, only the queue and the memory count."
         )
-        with st.container(horizontal=True):
-            st.button("Find the largest rate", key="find_rate", on_click=_ask, args=(LARGEST,))
-            st.button(
-                "Find the least clusters for this rate",
-                key="find_clusters",
-                on_click=_ask,
-                args=(LEAST,),
-            )
-        try:
-            if st.session_state.get(LARGEST) == text:
-                _largest(_largest_rate(text))
-            if st.session_state.get(LEAST) == text:
-                _least(_least_clusters(text))
-        except InputError as error:
-            st.error(plain(str(error)))
+        asked = fingerprint_of(scenario)
+        largest: LargestRate | None = offered(
+            "largest_rate", asked, "Find the largest rate", _prepare_largest, "requests simulated"
+        )
+        if largest is not None:
+            _largest(largest)
+        least: LeastClusters | None = offered(
+            "least_clusters",
+            asked,
+            "Find the least clusters for this rate",
+            _prepare_least,
+            "requests simulated",
+        )
+        if least is not None:
+            _least(least)
 
 
-def _ask(name: str) -> None:
-    st.session_state[name] = json.dumps(state.scenario().to_json())
+def _prepare_largest() -> Prepared:
+    scenario = state.scenario()
+
+    def work(progress: Progress, stopped: Stopped) -> LargestRate:
+        return largest_rate(scenario, reader=watched(progress, stopped))
+
+    return fingerprint_of(scenario), work
 
 
-@st.cache_data(max_entries=16, show_spinner="Looking for the largest rate that holds")
-def _largest_rate(text: str) -> LargestRate:
-    return largest_rate(parse_scenario(json.loads(text)))
-
-
-@st.cache_data(max_entries=16, show_spinner="Looking for the least clusters")
-def _least_clusters(text: str) -> LeastClusters:
-    scenario = parse_scenario(json.loads(text))
+def _prepare_least() -> Prepared:
+    scenario = state.scenario()
     rate = SimulationPlan(scenario, evaluate(scenario), None).rate
-    return least_clusters(scenario, rate)
+
+    def work(progress: Progress, stopped: Stopped) -> LeastClusters:
+        return least_clusters(scenario, rate, reader=watched(progress, stopped))
+
+    return fingerprint_of(scenario), work
 
 
 def _largest(found: LargestRate) -> None:
