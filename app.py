@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
+from explorer.search.turns import FOREGROUND
 from explorer.ui import (
     attribution,
     charts,
     compare,
     explore,
     fidelity,
+    garbage,
     inside,
     own,
     page_style,
@@ -60,6 +62,8 @@ def main() -> None:
     # After the page: its answer is sent first, and the sliders already show where they are.
     sidebar()
     state.keep_in_address_bar(chosen.url_path)
+    garbage.leave_out_what_stays()
 
 
-main()
+with FOREGROUND.running():
+    main()

@@ -24,6 +24,7 @@ from explorer.ui.own_chip_draft import (
     editor_table,
     own_id,
 )
+from explorer.ui.text import plain
 from tests.scenarios import GENERIC, MT3000, scenario
 from tests.test_app_pages import metrics, notices, opened, to_page
 
@@ -60,6 +61,20 @@ def upload(app: AppTest, content: bytes | dict[str, Any], name: str = "chip.json
 
 def rate(changed: Any) -> str:
     return significant(float(evaluate(changed).objective("throughput")))
+
+
+def test_markup_in_a_chip_is_shown_letter_by_letter() -> None:
+    hostile = "<b>*mine*</b> $x$"
+    number = {"value": 9e10, "source": hostile, "kind": "published"}
+    app = upload(at_own(), {**FILE, "name": hostile, "quantities": {BANDWIDTH: number}})
+    assert plain(hostile) in answer(app)
+    app.button(key="own_chip_use").click().run()
+    assert not app.exception
+    for shown in (app, to_page(app, ""), to_page(app, "share")):
+        parts = (shown.markdown, shown.caption, shown.error, shown.success, shown.subheader)
+        words = "\n".join(str(element.value) for part in parts for element in part)
+        helps = "\n".join(item.help or "" for item in (*shown.select_slider, *shown.metric))
+        assert hostile not in words + helps
 
 
 # Drafts

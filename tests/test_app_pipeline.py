@@ -125,6 +125,18 @@ def test_a_bad_trace_names_its_place_and_changes_nothing(content: bytes, words: 
     assert metrics(app) == before
 
 
+def test_markup_in_the_name_of_a_trace_is_shown_letter_by_letter() -> None:
+    name = "<b>*mine*</b> $x$.csv"
+    for content in (TRACE, TRACE + b"10,ten,10\n"):
+        app = unfold(opened(), "trace")
+        app.file_uploader(key="trace_upload").set_value((name, content, "text/csv"))
+        app.run()
+        assert not app.exception
+        assert name in "\n".join(element.value for element in app.text)
+        marked = "\n".join(element.value for element in (*app.markdown, *app.caption, *app.error))
+        assert name not in marked
+
+
 def test_a_trace_longer_than_a_later_context_is_said() -> None:
     app = with_trace(opened(), TRACE)
     app.session_state["scenario"] = preset_scenario(MT3000).replacing(

@@ -16,11 +16,13 @@ from explorer.search.storage import open_storage
 from explorer.search.studies import begin_or_resume, join
 from explorer.search.study import SearchSettings
 from explorer.ui import search_studies
+from explorer.ui.text import plain
 from tests.test_app_search import SMALL, finished, search_page
 from tests.test_search_shared import account_is_exact, foreign
 
 SCENARIO = preset_scenario("mt3000-llama2-13b@1").replacing({"workload.prompt_tokens": 300})
 SPACE = varied_space(SCENARIO, {"plan.tp_decode": (4, 8), "plan.pp_decode": tuple(range(1, 20))})
+HOSTILE = "<b>*mine*</b> $x$"
 SETTINGS = SearchSettings(THROUGHPUT, trials=10, seed=1, sampler="random")
 
 
@@ -101,6 +103,23 @@ def test_a_study_is_watched_while_others_work_on_it(journal: Path) -> None:
     assert "**Best of 10 trials**" in texts(app)
     assert "by 2 workers." in texts(app)
     assert not app.code
+
+
+def test_markup_in_a_study_name_is_shown_letter_by_letter(journal: Path) -> None:
+    storage = open_storage(str(journal))
+    for name in (HOSTILE, f"{HOSTILE}2"):
+        begin_or_resume(storage, name, SPACE, SETTINGS)
+    app = search_page()
+    assert not app.exception
+    assert HOSTILE in study_box(app).options
+    words = "\n".join(str(part.value) for part in (*app.caption, *app.markdown, *app.warning))
+    assert HOSTILE not in words
+    app.text_input(key="study_name").set_value(HOSTILE).run()
+    app.button(key="search").click().run()
+    finished(app)
+    shown = "\n".join(str(part.value) for part in (*app.error, *app.markdown, *app.caption))
+    assert plain(HOSTILE) in shown
+    assert HOSTILE not in shown
 
 
 def test_a_stopped_search_of_the_page_goes_on_under_its_name(journal: Path) -> None:

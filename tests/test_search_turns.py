@@ -10,12 +10,13 @@ import pytest
 
 from explorer.config.errors import InputError
 from explorer.config.links import preset_scenario
-from explorer.search import background, job, turns
+from explorer.search import background, job, stopping, turns
 from explorer.search.background import Task
 from explorer.search.job import SearchJob
 from explorer.search.space import default_space
+from explorer.search.stopping import Stopping
 from explorer.search.study import SearchSettings
-from explorer.search.turns import Turns, searches_at_once
+from explorer.search.turns import FOREGROUND, Foreground, Turns, searches_at_once
 
 PATIENCE = 30.0
 
@@ -170,3 +171,37 @@ def test_another_number_is_refused_where_a_search_begins(
     assert task.wait(PATIENCE)
     assert task.status().state == "failed"
     assert task.status().error.startswith("EXPLORER_SEARCHES = ")
+
+
+def test_long_work_lets_pages_go_first_but_never_waits_for_long() -> None:
+    foreground, went_on = Foreground(), threading.Event()
+
+    def work() -> None:
+        foreground.wait(PATIENCE)
+        went_on.set()
+
+    with foreground.running(), foreground.running():
+        foreground.wait(0.001)
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        assert not went_on.wait(0.05)
+    assert went_on.wait(PATIENCE)
+    with pytest.raises(ZeroDivisionError), foreground.running():
+        raise ZeroDivisionError
+    foreground.wait(PATIENCE)
+
+
+def test_work_that_is_asked_while_a_page_runs_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(FOREGROUND, "wait", waits.append)
+    monkeypatch.setattr(stopping, "WORK_SECONDS", 0.0)
+    asked = Stopping()
+    assert not asked()
+    asked.tell()
+    assert asked()
+    assert waits == [stopping.WAIT_SECONDS] * 2
+    monkeypatch.setattr(stopping, "WORK_SECONDS", PATIENCE)
+    assert asked()
+    assert len(waits) == 2

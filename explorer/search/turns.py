@@ -1,4 +1,4 @@
-"""How many searches of one process run at once: the others wait, first come first served."""
+"""Who works first in one process: pages before searches, and searches in order of asking."""
 
 from __future__ import annotations
 
@@ -53,6 +53,38 @@ class Turns:
                 self._changed.notify_all()
 
 
+class Foreground:
+    """Counts the runs of pages, which people wait for, so that long work lets them go first."""
+
+    def __init__(self) -> None:
+        """Start with no page running."""
+        self._lock = threading.Lock()
+        self._running = 0
+        self._idle = threading.Event()
+        self._idle.set()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count a page's run while the block lasts."""
+        self._add(1)
+        try:
+            yield
+        finally:
+            self._add(-1)
+
+    def wait(self, seconds: float) -> None:
+        """Return once no page runs, or after so many seconds."""
+        self._idle.wait(seconds)
+
+    def _add(self, runs: int) -> None:
+        with self._lock:
+            self._running += runs
+            if self._running:
+                self._idle.clear()
+            else:
+                self._idle.set()
+
+
 def searches_at_once() -> int:
     """Return how many searches may run at once: as the environment says, else one a processor.
 
@@ -69,3 +101,5 @@ def searches_at_once() -> int:
 
 TURNS = Turns(searches_at_once)
 """The turns of this process."""
+FOREGROUND = Foreground()
+"""The pages of this process."""
