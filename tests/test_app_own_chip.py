@@ -70,10 +70,12 @@ def test_markup_in_a_chip_is_shown_letter_by_letter() -> None:
     assert plain(hostile) in answer(app)
     app.button(key="own_chip_use").click().run()
     assert not app.exception
-    for shown in (app, to_page(app, ""), to_page(app, "share")):
-        parts = (shown.markdown, shown.caption, shown.error, shown.success, shown.subheader)
+    for route in ("own", "", "share"):
+        to_page(app, route)
+        assert not app.exception
+        parts = (app.markdown, app.caption, app.error, app.success, app.subheader)
         words = "\n".join(str(element.value) for part in parts for element in part)
-        helps = "\n".join(item.help or "" for item in (*shown.select_slider, *shown.metric))
+        helps = "\n".join(item.help or "" for item in (*app.select_slider, *app.metric))
         assert hostile not in words + helps
 
 

@@ -8,7 +8,7 @@ import time
 from explorer.search.certificate import Stopped
 from explorer.search.turns import FOREGROUND
 
-WORK_SECONDS, WAIT_SECONDS = 0.005, 0.02
+WORK_SECONDS, WAIT_SECONDS = 0.005, 0.1
 """While pages run, work goes on for at least so long, then waits for them for at most so long."""
 
 
