@@ -8,34 +8,24 @@ from functools import cache
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from explorer.plots.measured import MEASURED_SYMBOL
-from tests.browser import ROOT
+from tests.benchmarks.steps import ROUTES, Route, mt3000_route, opened
 
-MT3000, ASCEND = "mt3000-llama2-13b@1", "ascend910a-qwen3.8-27b@1"
+WITHOUT_CHARTS = {"own", "share"}
+VIEWS = ("Triple buffering", "Micro-kernel", "FP16", "Launches")
 OPENED = (
-    ("", MT3000), ("", ASCEND), ("sensitivity", MT3000), ("pipeline", MT3000), ("inside", MT3000),
-    ("slices", ASCEND), ("attribution", ASCEND), ("fidelity", MT3000), ("compare", MT3000),
-)  # fmt: skip
+    *(route for route in ROUTES if route.name not in WITHOUT_CHARTS),
+    *(mt3000_route(view, "/inside", ("radio", view)) for view in VIEWS),
+)
 FRACTIONAL = re.compile(r"\d[\d,]*\.\d+")
 MOST_FIGURES = 3
 WORD = re.compile(r"[a-zA-Z]{2}")
 
 
 @cache
-def charts_of(path: str, preset: str) -> list[dict[str, Any]]:
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
-    app.query_params["preset"] = preset
-    app.run()
-    app._page_hash = next(
-        page["page_script_hash"]
-        for page in app._registered_pages.values()
-        if page["url_pathname"] == path
-    )
-    app.run()
-    if path == "compare":
-        app.button(key="keep").click().run()
+def charts_of(route: Route) -> list[dict[str, Any]]:
+    app = opened(route)
     assert not app.exception
     return [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
 
@@ -46,6 +36,9 @@ def told(trace: dict[str, Any]) -> list[str]:
     data = trace.get("customdata")
     if data is None or "%{customdata" not in template:
         return [template]
+    column = re.search(r"%\{customdata\[(\d+)\]", template)
+    if column:
+        data = [row[int(column[1])] for row in data]
     flat = [item if isinstance(item, str) else str(item) for item in _flat(data)]
     return [re.sub(r"%\{customdata[^}]*\}", text.replace("\\", ""), template) for text in flat]
 
@@ -56,9 +49,9 @@ def _flat(data: Any) -> list[Any]:
     return [data]
 
 
-@pytest.mark.parametrize(("path", "preset"), OPENED)
-def test_hovering_reads_as_a_sentence(path: str, preset: str) -> None:
-    charts = charts_of(path, preset)
+@pytest.mark.parametrize("route", OPENED, ids=lambda route: route.name)
+def test_hovering_reads_as_a_sentence(route: Route) -> None:
+    charts = charts_of(route)
     assert charts
     for chart in charts:
         for trace in chart["data"]:
@@ -75,9 +68,9 @@ def test_hovering_reads_as_a_sentence(path: str, preset: str) -> None:
                     assert place in ("", " ", ":", ","), text
 
 
-@pytest.mark.parametrize(("path", "preset"), OPENED)
-def test_axes_name_what_they_show_and_marks_mean_one_thing(path: str, preset: str) -> None:
-    for chart in charts_of(path, preset):
+@pytest.mark.parametrize("route", OPENED, ids=lambda route: route.name)
+def test_axes_name_what_they_show_and_marks_mean_one_thing(route: Route) -> None:
+    for chart in charts_of(route):
         layout = chart["layout"]
         for axis in ("xaxis", "yaxis"):
             lines = layout[axis].get("categoryarray") or layout[axis].get("autorange") == "reversed"

@@ -76,7 +76,7 @@ def _blocking() -> dict[str, str]:
         for name in ("memory bandwidth", "GSM")
         for what, text in (
             ("time", human(found[name].new_tile_seconds, "s")),
-            ("gain", f"{significant(100 * found[name].gain, 2)} % less"),
+            ("gain", f"{significant(100 * found[name].gain)} % less"),
         )
     }
 

@@ -168,7 +168,7 @@ def _sentence(
         return f"{lead} The model knows no faster one."
     gain = 1 - float(best.cost.seconds / own.cost.seconds)
     return (
-        f"{lead} The fastest, {best_text}, {significant(100 * gain, 2)} % less: "
+        f"{lead} The fastest, {best_text}, {significant(100 * gain)} % less: "
         f"{_why(product, own, best, cluster)}."
     )
 
@@ -179,8 +179,7 @@ def helps_sentence(levers: Sequence[Doubled]) -> str:
     if not helping:
         return "**Twice of no single number helps**, however the product is cut."
     first, *others = [
-        f"{item.name} {human(item.new_tile_seconds, 's')} "
-        f"({significant(100 * item.gain, 2)} % less)"
+        f"{item.name} {human(item.new_tile_seconds, 's')} ({significant(100 * item.gain)} % less)"
         for item in helping
     ]
     useless = [item.name for item in levers if item.gain < WORTH_NAMING]
@@ -206,7 +205,7 @@ def _levers(levers: Sequence[Doubled], own: Choice, best: Choice) -> None:
             "number": name,
             "with the paper's tile": "does not fit" if math.isnan(same) else human(same, "s"),
             "with the fastest tile": human(new, "s"),
-            "less": f"{significant(100 * gain, 2)} %" if gain >= WORTH_NAMING else "–",
+            "less": f"{significant(100 * gain)} %" if gain >= WORTH_NAMING else "–",
         }
         for name, (same, new, gain) in rows.items()
     ]

@@ -49,34 +49,35 @@ class Route:
         return f"{self.path}?preset={self.preset}"
 
 
-def _mt3000(name: str, path: str, *presses: tuple[str, str]) -> Route:
+def mt3000_route(name: str, path: str, *presses: tuple[str, str]) -> Route:
+    """Return a page on the MT-3000 whose bandwidth is moved."""
     return Route(name, path, MT3000, *MT3000_SLIDER, presses)
 
 
 def _view(page: str, name: str, view: str) -> Route:
-    return _mt3000(name, f"/{page}", ("radio", view))
+    return mt3000_route(name, f"/{page}", ("radio", view))
 
 
 ROUTES = (
-    _mt3000("overview", "/"),
+    mt3000_route("overview", "/"),
     Route("overview-910a", "/", ASCEND, *ASCEND_SLIDER),
-    _mt3000("search", "/search", ("button", "Start the search")),
+    mt3000_route("search", "/search", ("button", "Start the search")),
     # Another plan leaves the front as it is; another machine would ask for a new one.
     Route("tradeoffs", "/tradeoffs", MT3000, *PLAN_SLIDER, (("button", "Find the trade-offs"),)),
-    _mt3000("sensitivity", "/sensitivity"),
+    mt3000_route("sensitivity", "/sensitivity"),
     _view("sensitivity", "map", "Map"),
     _view("sensitivity", "constants", "Assumed constants"),
-    _mt3000("pipeline", "/pipeline"),
-    _mt3000("inside", "/inside"),
+    mt3000_route("pipeline", "/pipeline"),
+    mt3000_route("inside", "/inside"),
     _view("inside", "attention", "Attention"),
     _view("inside", "fusion", "Fusion"),
     _view("inside", "batching", "Batching"),
     Route("slices", "/slices", ASCEND, *ASCEND_SLIDER),
     Route("attribution", "/attribution", ASCEND, *ASCEND_SLIDER),
-    _mt3000("fidelity", "/fidelity"),
-    _mt3000("own", "/own"),
-    _mt3000("compare", "/compare", ("button", "Keep"), ("button", "Keep")),
-    _mt3000("share", "/share"),
+    mt3000_route("fidelity", "/fidelity"),
+    mt3000_route("own", "/own"),
+    mt3000_route("compare", "/compare", ("button", "Keep"), ("button", "Keep")),
+    mt3000_route("share", "/share"),
 )
 
 
