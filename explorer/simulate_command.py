@@ -167,6 +167,7 @@ def _progress(what: str) -> None:
 
 def largest_rate_text(found: LargestRate) -> str:
     """Return a search for the largest rate as text, the answer first."""
+    runs = human(float(len(found.probes)), "runs")
     capacity = human(found.capacity_requests_per_second, "requests/s")
     if found.rate_requests_per_second is None:
         least = human(found.fails_requests_per_second, "requests/s")
@@ -179,19 +180,20 @@ def largest_rate_text(found: LargestRate) -> str:
     if found.simulation is not None:
         drawn = human(found.simulation.speed.offered_requests_per_second, "requests/s")
         lines.append(f"  its run below drew arrivals at {drawn}, as chance has it")
-    return "\n".join([*lines, f"  {len(found.probes)} runs"])
+    return "\n".join([*lines, f"  {runs}"])
 
 
 def least_clusters_text(found: LeastClusters) -> str:
     """Return a search for the least clusters as text, the answer first."""
+    runs = human(float(len(found.probes)), "runs")
     rate = human(found.rate_requests_per_second, "requests/s")
     best = found.best
     if best is None:
-        return f"no number of pools was found that holds at {rate} ({len(found.probes)} runs)"
+        return f"no number of pools was found that holds at {rate} ({runs})"
     lines = [
         f"least clusters at {rate}: {best.clusters:,} = {best.pools} pools of "
         f"{best.clusters_per_pool}, {best.dp_prefill} prefill pipelines each",
-        f"  the steady state alone would need {best.least_pools} pools; {len(found.probes)} runs",
+        f"  the steady state alone would need {best.least_pools} pools; {runs}",
     ]
     for choice in found.choices:
         if choice.dp_prefill == best.dp_prefill:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from explorer.plots.palette import contrast
 from tests.axe import CONTRAST, faults, put_on, unfold
 from tests.browser import open_page, settle
 
 pytestmark = pytest.mark.browser
 
 SEARCH_MS = 180_000
+READABLE = 1.6
 MAIN, SIDEBAR, HEADER = (f'[data-testid="{name}"]' for name in ("stMain", "stSidebar", "stHeader"))
 ASCEND = "?preset=ascend910a-qwen3.8-27b@1"
 DOES_NOT_FIT = "?preset=mt3000-llama2-13b@1&plan.pp_decode=1&plan.tp_decode=1&plan.nothing=4"
@@ -123,3 +126,24 @@ def test_the_check_itself_finds_a_control_without_a_name_and_pale_text(page: Pag
     )
     assert {fault.rule for fault in faults(page, "#m")} == {"button-name", "color-contrast"}
     assert {fault.rule for fault in faults(page, "#m", CONTRAST)} == {"color-contrast"}
+
+
+def test_a_button_that_waits_can_still_be_read(page: Page, app_url: str) -> None:
+    """Checks of contrast leave disabled controls out."""
+    open_page(page, f"{app_url}/pipeline?preset=mt3000-llama2-13b@1&simulation.requests=9000000")
+    press("Simulate them")(page)
+    button = page.get_by_role("button", name="Simulate them")
+    expect(button).to_be_disabled()
+    for theme in ("light", "dark"):
+        put_on(page, theme)
+        ink = button.evaluate("element => getComputedStyle(element).color")
+        paper = page.locator(".stApp").evaluate("app => getComputedStyle(app).backgroundColor")
+        *colour, share = (float(part) for part in re.findall(r"[\d.]+", f"{ink} 1")[:4])
+        page_colour = [float(part) for part in re.findall(r"[\d.]+", paper)]
+        mixed = [share * a + (1 - share) * b for a, b in zip(colour, page_colour, strict=True)]
+        assert contrast(hexadecimal(mixed), hexadecimal(page_colour)) > READABLE
+    press("Stop")(page)
+
+
+def hexadecimal(colour: list[float]) -> str:
+    return "#" + "".join(f"{round(part):02x}" for part in colour)

@@ -74,6 +74,7 @@ def _prepare_least() -> Prepared:
 
 
 def _largest(found: LargestRate) -> None:
+    runs = human(float(len(found.probes)), "runs")
     capacity = human(found.capacity_requests_per_second, "requests/s")
     rate = found.rate_requests_per_second
     if rate is None:
@@ -90,12 +91,13 @@ def _largest(found: LargestRate) -> None:
     )
     st.markdown(
         f"The largest rate that holds is **{human(rate, 'requests/s')}**, {share} % of the steady "
-        f"state's {capacity}{above}. ({len(found.probes)} runs.)"
+        f"state's {capacity}{above}. ({runs}.)"
     )
     st.button("Set this rate", key="set_rate", on_click=state.apply, args=({RATE_PATH: rate},))
 
 
 def _least(found: LeastClusters) -> None:
+    runs = human(float(len(found.probes)), "runs")
     rate = human(found.rate_requests_per_second, "requests/s")
     best = found.best
     if best is None or found.scenario is None:
@@ -106,7 +108,7 @@ def _least(found: LeastClusters) -> None:
         f"At {rate} **{human(float(best.clusters or 0), f'{unit}s')}** are the least that hold: "
         f"{human(float(best.pools or 0), 'pools')} of {best.clusters_per_pool}, with "
         f"{human(float(best.dp_prefill), 'prefill pipelines')} each. The steady state alone would "
-        f"need {human(float(best.least_pools), 'pools')}. ({len(found.probes)} runs.)"
+        f"need {human(float(best.least_pools), 'pools')}. ({runs}.)"
     )
     st.button(
         "Put this on the sliders",
