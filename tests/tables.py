@@ -7,6 +7,8 @@ import re
 import pandas as pd
 from streamlit.testing.v1 import AppTest
 
+from explorer.ui.tables import NO_BREAK
+
 BETWEEN_CELLS = re.compile(r"(?<!\\)\|")
 
 
@@ -18,7 +20,10 @@ def tables(app: AppTest, *, index: bool = False) -> list[pd.DataFrame]:
 
 def _read(text: str) -> pd.DataFrame:
     columns, _, *rows = [
-        [cell.strip().replace("\\|", "|") for cell in BETWEEN_CELLS.split(line)[1:-1]]
+        [
+            cell.replace(NO_BREAK, " ").strip().replace("\\|", "|")
+            for cell in BETWEEN_CELLS.split(line)[1:-1]
+        ]
         for line in text.splitlines()
     ]
     return pd.DataFrame(rows, columns=columns)

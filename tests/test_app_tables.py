@@ -16,7 +16,7 @@ from explorer.ui.tables import show_table
 
 show_table({ROWS!r})
 """
-TEXT = "|  | time |\n| --- | --- |\n| first | 1 \\| 2 ms |\n| second | 3 ms |"
+TEXT = "|  | time |\n| --- | --- |\n| first | 1 \\| 2\u00a0ms |\n| second | 3\u00a0ms |"
 
 
 def test_rows_and_a_frame_of_them_are_the_same_text() -> None:
@@ -24,7 +24,8 @@ def test_rows_and_a_frame_of_them_are_the_same_text() -> None:
     assert table_text(ROWS) == table_text(frame)
     assert table_text(frame.set_index(""), index=True) == table_text(ROWS)
     assert (
-        table_text(frame) == "|  | time |\n| --- | --- |\n| first | 1 \\| 2 ms |\n| second | 3 ms |"
+        table_text(frame)
+        == "|  | time |\n| --- | --- |\n| first | 1 \\| 2\u00a0ms |\n| second | 3\u00a0ms |"
     )
 
 

@@ -6,10 +6,14 @@ for thirty cells that change; of a table that is one text it takes a quarter of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 import streamlit as st
+
+BEFORE_UNIT = re.compile(r"(?<=\d) (?=[A-Za-zµ%])")
+NO_BREAK = "\u00a0"
 
 
 def show_table(rows: pd.DataFrame | Sequence[Mapping[str, str]], *, index: bool = False) -> None:
@@ -39,4 +43,6 @@ def _of_frame(frame: pd.DataFrame, index: bool) -> tuple[list[str], list[list[ob
 
 
 def _cell(value: object) -> str:
-    return " ".join(str(value).split()).replace("|", "\\|")
+    """Return a cell on one line; a number and its unit stay together where the page breaks it."""
+    text = " ".join(str(value).split()).replace("|", "\\|")
+    return BEFORE_UNIT.sub(NO_BREAK, text)
