@@ -22,6 +22,7 @@ from explorer.serving.report import broken_constraints, evaluation_document, vio
 from explorer.serving.stages import slowest_stage_words
 from explorer.serving.timeline import pipeline_timeline
 from explorer.ui import ascend_numbers, sensitivity_constants, state
+from explorer.ui.believe_words import measured_sentence
 from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.lever_words import lever_sentence
@@ -48,6 +49,7 @@ def page() -> None:
     if feasible:
         st.markdown(f"**What limits it.** {limit_sentence(evaluation)} {lever_sentence(scenario)}")
         _left_open(scenario)
+        st.markdown(f"**Was it measured.** {measured_sentence(evaluation)}")
     remarks(evaluation)
     tile = _tile(scenario)
     if scenario.chip_document().family == "ascend910a":
