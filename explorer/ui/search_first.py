@@ -209,15 +209,16 @@ def _offer(job: SearchJob, best: Scenario, asked: Scenario, elsewhere: bool) -> 
 
 
 def _left_over(job: SearchJob, best: Evaluation) -> None:
-    """Say what the best plan leaves idle, where the objective does not count that."""
+    """Say what the best plan leaves idle, where that costs nothing by its objective."""
     unit = best.inputs.scenario.chip_document().unit_name
     idle, total = float(best.idle_clusters), float(best.inputs.array("workload.clusters_total"))
     if job.settings.objective.name == THROUGHPUT.name or not idle:
         return
-    other = THROUGHPUT.on(unit)
+    searched, other = job.settings.objective.on(unit), THROUGHPUT.on(unit)
     text = (
-        f"It leaves **{human(idle)} of {human(total, f'{unit}s')} idle**, which this objective "
-        f"does not count. The objective *{other.label.capitalize()}* does"
+        f"It leaves **{human(idle)} of {human(total, f'{unit}s')} idle**: by "
+        f"*{searched.label.capitalize()}* these cost nothing. The objective "
+        f"*{other.label.capitalize()}* counts them"
     )
     most, own = _most_throughput(job.space), float(best.objective(THROUGHPUT.name))
     if math.isnan(most):
