@@ -27,6 +27,7 @@ from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.lever_words import lever_sentence
 from explorer.ui.plan_remarks import remarks
+from explorer.ui.slice_words import TYPED_IN
 from explorer.ui.text import plain
 
 DeltaColour = Literal["normal", "inverse", "off"]
@@ -153,6 +154,10 @@ def _tile(scenario: Scenario) -> Tile | None:
 
 
 def _slices(scenario: Scenario) -> None:
+    st.subheader("How many slices?", anchor=False)
+    if scenario.measured.prefill_seconds is not None:
+        st.info(TYPED_IN)
+        return
     sweep = slice_sweep(scenario)
     best = sweep.best
     loss = sweep.chosen_seconds * best.rows_per_second / sweep.rows - 1
@@ -161,7 +166,6 @@ def _slices(scenario: Scenario) -> None:
         if loss < UNCHANGED
         else f"the present setting takes {significant(100 * loss)} % longer"
     )
-    st.subheader("How many slices?", anchor=False)
     st.markdown(
         f"For {human(float(sweep.rows), 'rows')} a pass, "
         f"**{human(float(best.slices), 'slices')}** is best "

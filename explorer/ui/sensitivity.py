@@ -145,7 +145,8 @@ def _sliders(scenario: Scenario, objective: Objective) -> None:
     )
     more = len((followed or as_is).moving) - MOST_ROWS
     st.caption(
-        "The widest bars come first. Below each name the two values it is moved to: half and "
+        "What changes the answer by the largest factor comes first; half counts as much as "
+        "double. Below each name the two values it is moved to: half and "
         "double, or the stated range of an assumed constant, within the slider's own range. "
         "Changes of the best plan are against the best plan now. The sliders of the plan itself "
         "are left out: they are what a search "
