@@ -60,6 +60,9 @@ def test_a_small_search_is_proved_and_applied() -> None:
     finished(app)
     assert not app.exception
     assert any("proved over" in heading.value for heading in app.subheader)
+    words = "\n".join(part.value for part in app.markdown)
+    assert "**What is left open.**" in words
+    assert "**1,760 tokens/s** (THInfer" in words
     app.button(key="apply").click().run()
     scenario = preset_scenario("mt3000-llama2-7b@1")
     optimum = certify(default_space(scenario, frozenset(SMALL)), CLUSTER_SECONDS_PER_TOKEN)

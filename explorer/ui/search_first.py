@@ -14,8 +14,9 @@ from explorer.search.objectives import OBJECTIVES, THROUGHPUT, Objective
 from explorer.search.space import BUFFER, DP_PREFILL, Space
 from explorer.search.verdict import SAME, at_most, verdict
 from explorer.serving.evaluate import Evaluation, evaluate
-from explorer.ui import state
+from explorer.ui import sensitivity_constants, state
 from explorer.ui.background import space_fingerprint
+from explorer.ui.believe_words import measured_sentence
 from explorer.ui.search_answer import (
     COMPARING,
     apply_plan,
@@ -62,6 +63,7 @@ def answer_first(job: SearchJob, status: JobStatus, asked: Scenario, objective: 
     if status.finished or status.state == COMPARING:
         _offer(job, status.best, asked, bool(elsewhere))
         _left_over(job, best)
+        _how_sure(best)
 
 
 def best_possible(scenario: Scenario, objective: Objective) -> str:
@@ -232,6 +234,14 @@ def _left_over(job: SearchJob, best: Evaluation) -> None:
         f"**{significant(100 * (most / own - 1))} % more** than the {human(own, other.unit)} of "
         "this one."
     )
+
+
+def _how_sure(best: Evaluation) -> None:
+    """Say what the proof does not cover: how far the models are from the machine."""
+    left_open = sensitivity_constants.headline(best.inputs.scenario)
+    if left_open:
+        st.markdown(f"**What is left open.** {left_open}")
+    st.markdown(f"**Was it measured.** {measured_sentence(best)}")
 
 
 def _most_throughput(space: Space) -> float:
