@@ -50,7 +50,7 @@ def page() -> None:
     if feasible:
         st.markdown(f"**What limits it.** {limit_sentence(evaluation)} {lever_sentence(scenario)}")
         _left_open(scenario)
-        st.markdown(f"**Was it measured.** {measured_sentence(evaluation)}")
+        st.markdown(f"**What was measured.** {measured_sentence(evaluation)}")
     remarks(evaluation)
     tile = _tile(scenario)
     if scenario.chip_document().family == "ascend910a":

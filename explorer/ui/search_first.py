@@ -178,7 +178,7 @@ def _figures(objective: Objective, value: float, best: Evaluation) -> None:
     ]
     with st.container(horizontal=True):
         for label, text in rows:
-            st.metric(label, text, border=True, width=230)
+            st.metric(label, text, border=True, width=225)
 
 
 def _offer(job: SearchJob, best: Scenario, asked: Scenario, elsewhere: bool) -> None:
@@ -241,7 +241,7 @@ def _how_sure(best: Evaluation) -> None:
     left_open = sensitivity_constants.headline(best.inputs.scenario)
     if left_open:
         st.markdown(f"**What is left open.** {left_open}")
-    st.markdown(f"**Was it measured.** {measured_sentence(best)}")
+    st.markdown(f"**What was measured.** {measured_sentence(best)}")
 
 
 def _most_throughput(space: Space) -> float:

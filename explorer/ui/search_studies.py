@@ -211,7 +211,7 @@ def _best(result: SearchResult, best: Scenario) -> None:
     ]
     with st.container(horizontal=True):
         for label, text in rows:
-            st.metric(label, text, border=True, width=230)
+            st.metric(label, text, border=True, width=225)
     clicked = st.button(
         "Put this search's plan on the sliders",
         key="apply_study",
