@@ -209,7 +209,7 @@ def _rows(levers: Sequence[Lever]) -> list[dict[str, str]]:
             "needed": "cannot" if lever.needed is None else shown(lever, lever.needed),
             "times": significant(lever.times or 0.0) if _finite(lever.times) else "–",
             "at its best": best_shown(lever),
-            "reaches": f"{significant(lever.best_rate)} tokens/s",
+            "reaches [tokens/s]": significant(lever.best_rate),
         }
         for lever in levers
     ]
