@@ -59,7 +59,7 @@ def page() -> None:
         chip = scenario.chip_document()
         st.info(
             f"The profile by length and the replay are the Ascend 910A's; this is the "
-            f"{plain(chip.name)}. Where its time goes, operator by operator, is on these pages:"
+            f"{plain(chip.name)}. Where its time goes, operator by operator, is told here:"
         )
         story.elsewhere(story.ATTRIBUTION, chip.family)
         targets.section(scenario)

@@ -46,7 +46,7 @@ def page() -> None:
     if chip.family != FAMILY:
         st.info(
             f"These mechanisms are the MT-3000's, and this scenario runs on the "
-            f"{plain(chip.name)}. What its own time goes to is on these pages:"
+            f"{plain(chip.name)}. What its own time goes to is told here:"
         )
         story.elsewhere(story.INSIDE, chip.family)
         return

@@ -52,10 +52,10 @@ def view(machine: Mt3000) -> None:
                 "precision": name.upper(),
                 "rows a DSP, M_2": human(float(tile.m2)),
                 "rows a round": human(float(tile.m2 * cluster.dsps)),
-                "columns of the kernel, N_1": human(float(cluster.kernel_columns)),
+                "kernel columns, N_1": human(float(cluster.kernel_columns)),
                 "peak": human(float(cluster.peak_macs_per_second), "MAC/s"),
                 "SM taken": human(float(taken.sm_bytes), "iB"),
-                "AM of FP32 accumulators": human(share, "fraction"),
+                "AM of FP32 sums": human(share, "fraction"),
             }
         )
     show_table(rows)

@@ -55,8 +55,8 @@ def page() -> None:
         chip = scenario.chip_document()
         st.info(
             "Slices belong to the Ascend 910A's overlapped all-reduce, and this scenario runs "
-            f"on the {plain(chip.name)}. What its own time goes to, all-reduces among it, is on "
-            "these pages:"
+            f"on the {plain(chip.name)}. What its own time goes to, all-reduces among it, is "
+            "told here:"
         )
         story.elsewhere(story.SLICES, chip.family)
         return

@@ -44,8 +44,8 @@ ONE_FAMILY = {INSIDE: "mt3000", SLICES: "ascend910a"}
 """Pages that have an answer for chips of one family only."""
 
 ELSEWHERE = {
-    INSIDE: (SLICES, ATTRIBUTION, OVERVIEW),
-    SLICES: (INSIDE, ATTRIBUTION, OVERVIEW),
+    INSIDE: (SLICES, ATTRIBUTION),
+    SLICES: (INSIDE, OVERVIEW),
     ATTRIBUTION: (OVERVIEW, INSIDE),
 }
 """Where the answer is for chips that such a page, or a part of it, is not for."""
