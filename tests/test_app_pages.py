@@ -146,6 +146,18 @@ def test_a_plan_that_does_not_fit_shows_no_speed_and_one_click_repairs_it() -> N
     assert metrics(app)["Throughput"] != "–"
 
 
+def test_a_value_is_set_by_the_name_of_its_control_and_a_success_clears_old_messages() -> None:
+    app = opened(preset="mt3000-llama2-13b@1")
+    app.text_input(key="exact").set_value("Prompt lenght = 3000").run()
+    assert "Prompt lenght" in "\n".join(notices(app))
+    text = "prompt length = 300 & Memory bandwidth a cluster=45e9"
+    app.text_input(key="exact").set_value(text).run()
+    assert notices(app) == []
+    scenario = app.session_state["scenario"]
+    assert scenario.workload.prompt_tokens == 300
+    assert scenario.hardware == {"ddr_bandwidth_bytes_per_second": 45e9}
+
+
 def test_typed_values_are_taken_exactly_and_wrong_ones_explained() -> None:
     app = opened(preset="mt3000-llama2-13b@1")
     app.text_input(key="exact").set_value("plan.micro_batch_decode=48&plan.tp_decode=3").run()

@@ -165,7 +165,7 @@ def test_many_requests_are_simulated_beside_the_page_and_can_be_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     app = opened(simulation__requests="8000000")
-    assert app.markdown[0].value.startswith("**8,000,000 requests take a while.**")
+    assert app.markdown[0].value.startswith("**8,000,000 requests take a while**, some 40.0 s")
     assert not app.metric
     app.button(key="start:simulation").click().run()
     task = app.session_state["task:simulation"][1]

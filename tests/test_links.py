@@ -263,7 +263,7 @@ def test_an_unknown_preset_falls_back_to_the_default_and_says_so(preset):
     assert result.scenario.plan.dp_prefill == 7
     (problem,) = result.problems
     assert problem.field == "preset"
-    assert problem.accepted.endswith(f"{MT3000} is used instead")
+    assert problem.accepted.endswith(f"the app opens {MT3000} instead")
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,9 @@ def scenario_from_json(content: str | bytes, name: str = "file") -> Scenario:
             raise refuse("scenario", "", "this field is required")
         return parse_scenario(document["scenario"])
     if schema is None:
-        raise refuse("schema", "", f'this field is required; expected "{SCENARIO_SCHEMA}"')
+        raise refuse(
+            "schema", "", f'this field is required: not a scenario; expected "{SCENARIO_SCHEMA}"'
+        )
     return parse_scenario(document)
 
 
@@ -55,7 +57,11 @@ def chip_from_json(content: str | bytes, name: str = "file") -> Chip:
     """
     document = parse_json_object(content, name)
     if document.get("schema") is None:
-        raise refuse("schema", "", f'this field is required; expected "{newest("explorer.chip")}"')
+        raise refuse(
+            "schema",
+            "",
+            f'this field is required: not a chip; expected "{newest("explorer.chip")}"',
+        )
     chip = parse_chip(document)
     check_own_id(chip)
     return chip

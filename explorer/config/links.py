@@ -199,7 +199,7 @@ def split_assignments(assignments: Iterable[str]) -> dict[str, str]:
 
 def _parts(error: InputError, default: str) -> tuple[str, str]:
     first = error.problems[0]
-    return first.value, f"{first.accepted}; {default} is used instead"
+    return first.value, f"{first.accepted}; the app opens {default} instead"
 
 
 def _parsed(scenario: Scenario, path: str, text: str) -> object:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from explorer.config.errors import refuse
 from explorer.costs.arrays import Array
+
+CLUSTER = re.compile(r"\b[Cc]luster(?=s?\b)")
+SYMBOLS = (
+    "Clu_pool: clusters or cards of a pool; T_p, T_d: seconds that prefill and decode of a batch "
+    "take; DP_P: prefill pipelines; B N: output tokens of a batch. Where the same cards do both, "
+    "T_p + T_d stands in place of the maximum."
+)
+"""What the letters of the formulas stand for."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +32,8 @@ class Objective:
         direction: whether less or more is better.
         fixes_batch: whether it is meant for a given batch only, as Eq. 22 is: searched jointly
             over micro-batches it would choose the smallest batch.
-        equation: where it comes from.
+        meaning: what it tells, in words.
+        equation: the formula, in the paper's symbols.
     """
 
     name: str
@@ -31,7 +41,20 @@ class Objective:
     unit: str
     direction: Literal["minimise", "maximise"]
     fixes_batch: bool
+    meaning: str
     equation: str
+
+    def on(self, unit_name: str) -> Objective:
+        """Return it in the words of a chip whose unit of scale is a cluster or a card."""
+
+        def named(text: str) -> str:
+            return CLUSTER.sub(
+                lambda match: unit_name.capitalize() if match[0][0] == "C" else unit_name, text
+            )
+
+        return replace(
+            self, label=named(self.label), unit=named(self.unit), meaning=named(self.meaning)
+        )
 
     @property
     def minimised(self) -> bool:
@@ -76,7 +99,9 @@ CLUSTER_SECONDS_PER_TOKEN = Objective(
     "cluster s/token",
     "minimise",
     False,
-    "Clu_pool max(T_p / DP_P, T_d) / (B N), Eq. 22 per token",
+    "What an output token costs: clusters of a pool times the seconds that they take for it. It is "
+    "the paper's objective (Eq. 22), counted per token. Clusters that are left over cost nothing.",
+    "Clu_pool max(T_p / DP_P, T_d) / (B N)",
 )
 THROUGHPUT = Objective(
     "throughput",
@@ -84,6 +109,7 @@ THROUGHPUT = Objective(
     "tokens/s",
     "maximise",
     False,
+    "Output tokens a second of all pools together. Clusters that are left over are lost.",
     "pools B N / max(T_p / DP_P, T_d)",
 )
 EQ22 = Objective(
@@ -92,7 +118,9 @@ EQ22 = Objective(
     "cluster s",
     "minimise",
     True,
-    "Clu_pool max(T_p / DP_P, T_d), Eq. 22 as printed",
+    "What a batch costs: clusters of a pool times the seconds that they take for it. It is the "
+    "paper's objective as printed (Eq. 22).",
+    "Clu_pool max(T_p / DP_P, T_d)",
 )
 OBJECTIVES = {
     objective.name: objective for objective in (CLUSTER_SECONDS_PER_TOKEN, THROUGHPUT, EQ22)

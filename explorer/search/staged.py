@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.config.scenario import Scenario
+from explorer.config.units import given, significant
 from explorer.costs.arrays import Mask
 from explorer.search.space import (
     BUFFER,
@@ -224,18 +225,21 @@ def _plan(
     chosen = smallest_close(candidates)
     decode = {TP_DECODE: chosen.tp, PP_DECODE: chosen.pp, MICRO_BATCH_DECODE: chosen.micro_batch}
     settled = started.fixing(decode)
-    figures = ", ".join(f"{c.tp}: {c.cluster_seconds_per_token:.4g}" for c in candidates)
+    unit = settled.base.chip_document().unit_name
+    figures = ", ".join(
+        f"{significant(c.cluster_seconds_per_token)} with TP_D {c.tp}" for c in candidates
+    )
     evaluation = evaluate(settled.base)
     steps = [
         StagedStep(
             TP_DECODE,
             chosen.tp,
-            f"smallest within {TP_TOLERANCE:.0%} of the least clusters x T_d per token "
-            f"[cluster s/token]: {figures}",
+            f"smallest within {given(100 * TP_TOLERANCE)} % of the least that the decode pool "
+            f"spends on an output token, in {unit}-seconds: {figures}",
         ),
         StagedStep(PP_DECODE, chosen.pp, "fewest stages that fit"),
         StagedStep(MICRO_BATCH_DECODE, chosen.micro_batch, "largest micro-batch that fits"),
-        StagedStep("batch", chosen.batch, "B = PP_D x decode micro-batch"),
+        StagedStep("batch", chosen.batch, "decode stages times decode micro-batch"),
         StagedStep(MICRO_BATCH_PREFILL, micro_batch_prefill, _prefill_why(among)),
     ]
     scenario = settled.base
@@ -262,10 +266,14 @@ def _with_best_dp(
     values = np.atleast_1d(tried.objective("eq22"))
     best = close[int(np.nanargmin(values))]
     figures = ", ".join(
-        f"{dp}: {value:.4g}" for dp, value in zip(close, values.tolist(), strict=True)
+        f"{significant(value)} with DP_P {dp}"
+        for dp, value in zip(close, values.tolist(), strict=True)
     )
-    ratio = f"{prefill / decode:.4g}" if decode else "without bound"
-    why = f"T_p / T_d is {ratio}; Eq. 22 beside it [cluster s]: {figures}"
+    ratio = f"{significant(prefill / decode)} times as" if decode else "without bound as"
+    why = (
+        f"prefill of a batch by one pipeline takes {ratio} long as its decode; what the batch then "
+        f"costs (Eq. 22), in {scenario.chip_document().unit_name}-seconds: {figures}"
+    )
     return StagedStep(DP_PREFILL, best, why), scenario.replacing({DP_PREFILL: best})
 
 

@@ -53,7 +53,7 @@ def _of_bound(proof: Bound, value: float) -> str:
         return f"{far}, {over}"
     if not math.isfinite(gap):
         return ""
-    unit = proof.objective.unit
+    unit = proof.objective.on(proof.space.base.chip_document().unit_name).unit
     return (
         f"within {at_most(100 * gap)} % of the optimum: none of the {among} can be better than "
         f"{human(proof.bound, unit)}"

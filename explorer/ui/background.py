@@ -129,7 +129,7 @@ def _follow(key: str, doing: str) -> None:
         st.progress(0.0, waiting_words(status.ahead))
         return
     if not status.total:
-        st.progress(0.0, f"{status.done:,} {doing} so far")
+        st.caption(f"{status.done:,} {doing} so far")
         return
     st.progress(
         min(status.done / status.total, 1.0), f"{status.done:,} of {status.total:,} {doing}"

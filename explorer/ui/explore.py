@@ -22,10 +22,12 @@ from explorer.serving.report import broken_constraints, evaluation_document, vio
 from explorer.serving.stages import slowest_stage_words
 from explorer.serving.timeline import pipeline_timeline
 from explorer.ui import ascend_numbers, sensitivity_constants, state
+from explorer.ui.believe_words import measured_sentence
 from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.lever_words import lever_sentence
 from explorer.ui.plan_remarks import remarks
+from explorer.ui.slice_words import TYPED_IN
 from explorer.ui.text import plain
 
 DeltaColour = Literal["normal", "inverse", "off"]
@@ -48,6 +50,7 @@ def page() -> None:
     if feasible:
         st.markdown(f"**What limits it.** {limit_sentence(evaluation)} {lever_sentence(scenario)}")
         _left_open(scenario)
+        st.markdown(f"**Was it measured.** {measured_sentence(evaluation)}")
     remarks(evaluation)
     tile = _tile(scenario)
     if scenario.chip_document().family == "ascend910a":
@@ -151,6 +154,10 @@ def _tile(scenario: Scenario) -> Tile | None:
 
 
 def _slices(scenario: Scenario) -> None:
+    st.subheader("How many slices?", anchor=False)
+    if scenario.measured.prefill_seconds is not None:
+        st.info(TYPED_IN)
+        return
     sweep = slice_sweep(scenario)
     best = sweep.best
     loss = sweep.chosen_seconds * best.rows_per_second / sweep.rows - 1
@@ -159,7 +166,6 @@ def _slices(scenario: Scenario) -> None:
         if loss < UNCHANGED
         else f"the present setting takes {significant(100 * loss)} % longer"
     )
-    st.subheader("How many slices?", anchor=False)
     st.markdown(
         f"For {human(float(sweep.rows), 'rows')} a pass, "
         f"**{human(float(best.slices), 'slices')}** is best "

@@ -46,7 +46,7 @@ def rates_section(scenario: Scenario) -> None:
         least: LeastClusters | None = offered(
             "least_clusters",
             asked,
-            "Find the least clusters for this rate",
+            f"Find the least clusters for {human(_rate(scenario), 'requests/s')}",
             _prepare_least,
             "requests simulated",
         )
@@ -65,12 +65,16 @@ def _prepare_largest() -> Prepared:
 
 def _prepare_least() -> Prepared:
     scenario = state.scenario()
-    rate = SimulationPlan(scenario, evaluate(scenario), None).rate
+    rate = _rate(scenario)
 
     def work(progress: Progress, stopped: Stopped) -> LeastClusters:
         return least_clusters(scenario, rate, reader=watched(progress, stopped))
 
     return fingerprint_of(scenario), work
+
+
+def _rate(scenario: Scenario) -> float:
+    return SimulationPlan(scenario, evaluate(scenario), None).rate
 
 
 def _largest(found: LargestRate) -> None:

@@ -1,4 +1,4 @@
-"""The answer of a search: the best plan and how good it is, then how it was found."""
+"""How a search went: the best plan beside the one it began with, its rank, and the trials."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from explorer.search.nearest import Nearest
 from explorer.search.objectives import Objective
 from explorer.search.samplers import SAMPLERS
 from explorer.search.study import SearchResult
-from explorer.search.verdict import SAME, at_most, plans, verdict
-from explorer.serving.evaluate import Evaluation, evaluate
+from explorer.search.verdict import SAME, at_most, plans
+from explorer.serving.evaluate import evaluate
 from explorer.serving.notes import plan_notes
 from explorer.ui import state
 from explorer.ui.background import waiting_words
@@ -27,37 +27,37 @@ from explorer.ui.charts import chart
 from explorer.ui.text import plain
 
 UNCHANGED_HIDDEN = ("slices", "max_slices", "min_rows_per_slice")
+COMPARING = "comparing"
 CONSTRAINT_WORDS = {"ttft": "time to first token", "tpot": "time per output token"}
 DOING = {
     "searching": "trials",
     "certifying": "plans evaluated for the proof",
-    "comparing": "trials of the sampler alone",
+    COMPARING: "trials of the sampler alone",
 }
 
 
-def answer(job: SearchJob, status: JobStatus, asked: Scenario) -> None:
-    """Draw what is known of a search.
+def found_how(job: SearchJob, status: JobStatus, asked: Scenario) -> None:
+    """Draw the best plan beside the sliders' own, and how it was found.
 
     Args:
         job: the search.
         status: what is known of it.
         asked: the scenario that it was started for.
     """
-    objective = job.settings.objective
     if status.best is None:
-        if status.finished:
-            _nothing_feasible(status)
         return
-    best = evaluate(status.best)
-    _headline(objective, status)
-    _figures(objective, status.best_value, best)
+    objective = job.settings.objective.on(asked.chip_document().unit_name)
     st.table(_plan_table(asked, status.best, job), hide_index=True)
-    for note in plan_notes(best):
+    for note in plan_notes(evaluate(status.best)):
         st.caption(f"Note: {plain(note)}")
-    if status.finished:
-        _offer(job, status.best, asked)
     _standing(status, objective)
     st.markdown("**How it was found**")
+    if status.state == COMPARING:
+        st.caption(
+            "The answer stands. What still runs only tells how far the sampler alone would have "
+            "come."
+        )
+        progress(status, objective)
     trace = search_trace(status.history, _floor(status))
     figure = search_figure(trace, objective.label, objective.unit, _floor_name(status))
     chart(figure, "trace", "How the search went: each trial, the best so far and the proved floor")
@@ -93,35 +93,6 @@ def machine_and_model(scenario: Scenario) -> str:
 def plan_value(value: object, unit: str) -> str:
     """Return a setting as a table shows it."""
     return human(float(value), unit) if isinstance(value, int | float) else str(value)
-
-
-def _headline(objective: Objective, status: JobStatus) -> None:
-    words = verdict(status.proof, status.best_value)
-    assert status.best is not None
-    proved = bool(words)
-    if not words:
-        words = "best until stopped" if status.state == "stopped" else "best so far, not proved"
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.subheader(words[0].upper() + words[1:], anchor=False, width="content")
-        if words.startswith("optimal"):
-            st.badge("optimal", color="green")
-        elif proved:
-            st.badge(words.partition(" of the")[0], color="orange")
-        else:
-            st.badge("not proved", color="gray")
-    st.markdown(f"For {machine_and_model(status.best)}.")
-
-
-def _figures(objective: Objective, value: float, best: Evaluation) -> None:
-    rows = [
-        (objective.label.capitalize(), human(value)),
-        ("Throughput", human(float(best.objective("throughput")), "tokens/s")),
-        ("Time to first token", human(float(best.ttft_seconds), "s")),
-        ("Time per output token", human(float(best.tpot_seconds), "s")),
-    ]
-    with st.container(horizontal=True):
-        for label, text in rows:
-            st.metric(label, text, border=True, width=230)
 
 
 def _standing(status: JobStatus, objective: Objective) -> None:
@@ -233,25 +204,8 @@ def _bounding(report: BoundReport | None, status: JobStatus, objective: Objectiv
     )
 
 
-def _offer(job: SearchJob, best: Scenario, asked: Scenario) -> None:
-    """Offer to take the plan over, where it was made for what the sliders show."""
-    now = state.scenario()
-    same = (best.chip, best.model, best.versions) == (now.chip, now.model, now.versions)
-    clicked = st.button(
-        "Put this plan on the sliders", key="apply", type="primary", disabled=not same
-    )
-    if clicked:
-        apply_plan(best, _other_paths(job))
-        # The button stands in a fragment, whose own rerun would leave the sliders as they were.
-        st.rerun()
-    if not same:
-        st.caption(f"The sliders now show {machine_and_model(now)}: search again for a plan.")
-    elif asked != now:
-        st.caption("The sliders have moved since: this is the best plan for how they were.")
-
-
-def _other_paths(job: SearchJob) -> tuple[str, ...]:
-    """Return what was searched beside the plan."""
+def searched_beside(job: SearchJob) -> tuple[str, ...]:
+    """Return the paths that were searched beside the plan."""
     paths = (path for axis in job.space.axes for path in axis.paths)
     return tuple(path for path in paths if not path.startswith("plan."))
 
@@ -259,7 +213,7 @@ def _other_paths(job: SearchJob) -> tuple[str, ...]:
 def _plan_table(before: Scenario, after: Scenario, job: SearchJob) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     own = (f"plan.{name}" for name in type(after.plan).model_fields)
-    for path in (*_other_paths(job), *own):
+    for path in (*searched_beside(job), *own):
         knob = knob_at(after, path)
         now, then = after.value(path), before.value(path)
         hidden = path.partition(".")[2] in UNCHANGED_HIDDEN
@@ -268,7 +222,7 @@ def _plan_table(before: Scenario, after: Scenario, job: SearchJob) -> pd.DataFra
         rows.append(
             {
                 "setting": knob.label,
-                "sliders": plan_value(then, knob.shown_unit),
+                "sliders at the start": plan_value(then, knob.shown_unit),
                 "found": plan_value(now, knob.shown_unit),
                 "changed": "●" if now != then else "",
             }
@@ -276,7 +230,7 @@ def _plan_table(before: Scenario, after: Scenario, job: SearchJob) -> pd.DataFra
     return pd.DataFrame(rows)
 
 
-def _nothing_feasible(status: JobStatus) -> None:
+def nothing_feasible(status: JobStatus) -> None:
     """Say what excludes most plans, and offer the nearest one that fits."""
     if status.state == "stopped" and not status.done:
         st.info("Stopped before any plan was tried.")

@@ -43,7 +43,7 @@ def compare_section(job: SearchJob | None) -> None:
             "compare", _fingerprint(space, settings, how), "Compare the samplers", prepare, "trials"
         )
         if found is not None and found.curves:
-            _draw(found)
+            _draw(found, settings.objective.on(space.base.chip_document().unit_name).unit)
 
 
 def _fingerprint(space: Space, settings: SearchSettings, how: ProofSettings) -> str:
@@ -58,10 +58,9 @@ def _known(job: SearchJob | None, space: Space, settings: SearchSettings) -> Pro
     return status.proof if status.state == "done" else None
 
 
-def _draw(found: Comparison) -> None:
-    objective = found.settings.objective
+def _draw(found: Comparison, unit: str) -> None:
     lines = comparison_lines(found)
-    title = f"best so far [{objective.unit}]"
+    title = f"best so far [{unit}]"
     chart(
         comparison_figure(lines, "trial", title),
         "compare:trial",
@@ -72,19 +71,19 @@ def _draw(found: Comparison) -> None:
         "compare:time",
         "Best so far of each sampler against time",
     )
-    st.table(_table(found), hide_index=True)
+    st.table(_table(found, unit), hide_index=True)
     for reason in found.left_out:
         st.caption(f"Left out: {plain(reason)}.")
 
 
-def _table(found: Comparison) -> pd.DataFrame:
+def _table(found: Comparison, unit: str) -> pd.DataFrame:
     rows = []
     for curve in found.curves:
         arrival, gap = found.arrival(curve), found.gap(curve)
         rows.append(
             {
                 "sampler": curve.label,
-                "best": human(curve.best_value, found.settings.objective.unit),
+                "best": human(curve.best_value, unit),
                 "from the floor": _percent(gap),
                 "within 1 %": "never"
                 if arrival is None

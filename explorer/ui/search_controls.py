@@ -12,7 +12,7 @@ from explorer.config.quantity import Knob
 from explorer.config.scenario import Scenario, knob_at
 from explorer.config.units import human
 from explorer.search.certificate import estimated_seconds
-from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, OBJECTIVES, Objective
+from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, OBJECTIVES, SYMBOLS, Objective
 from explorer.search.proof import MOST_ENUMERATED, ProofSettings, enumerates
 from explorer.search.samplers import AUTO, SAMPLERS, installed_samplers
 from explorer.search.space import Space, Values, default_space
@@ -30,6 +30,7 @@ from explorer.ui.text import plain
 DEFAULT_TRIALS, MOST_TRIALS = 300, 5000
 DEFAULT_SEED, LARGEST_SEED = 1, 2**31
 LONGEST_BOUND_SECONDS = 3600
+OBJECTIVE = "objective"
 PINNED, FURTHER, RANGE = "pinned", "further", "range:"
 LIMITS = (
     "limits.ttft_seconds",
@@ -59,20 +60,36 @@ def controls(scenario: Scenario) -> bool:
     return True
 
 
-def objective_choice() -> Objective:
-    """Draw the choice of the objective and return it."""
-    objective = OBJECTIVES[
-        st.radio(
-            "Objective",
-            options=list(OBJECTIVES),
-            format_func=lambda name: OBJECTIVES[name].label.capitalize(),
-            horizontal=True,
-            key="objective",
-            persist_state="session",
-        )
-    ]
-    st.caption(plain(objective.equation))
+def objective_choice(scenario: Scenario) -> Objective:
+    """Draw the choice of the objective and return it, in the words of the scenario's chip."""
+    unit = scenario.chip_document().unit_name
+    # Options are told apart by their words: one choice a unit, else another chip's would reset it.
+    key = f"{OBJECTIVE}:{unit}"
+    objective = _objective(scenario).on(unit)
+    st.session_state.setdefault(key, objective.name)
+    st.radio(
+        "Objective",
+        options=list(OBJECTIVES),
+        format_func=lambda name: OBJECTIVES[name].on(unit).label.capitalize(),
+        horizontal=True,
+        key=key,
+        help=f"Formula: {plain(objective.equation)}. {plain(SYMBOLS)}",
+        on_change=_objective_chosen,
+        args=(key,),
+    )
+    st.caption(plain(objective.meaning))
     return objective
+
+
+def _objective(scenario: Scenario) -> Objective:
+    """Return what the choice holds now, else what was last chosen on any chip."""
+    held = st.session_state
+    last = held.get(OBJECTIVE, CLUSTER_SECONDS_PER_TOKEN.name)
+    return OBJECTIVES[held.get(f"{OBJECTIVE}:{scenario.chip_document().unit_name}", last)]
+
+
+def _objective_chosen(key: str) -> None:
+    st.session_state[OBJECTIVE] = state.widget_value(key)
 
 
 def chosen() -> tuple[SearchSettings, Space, ProofSettings]:
@@ -85,7 +102,7 @@ def chosen() -> tuple[SearchSettings, Space, ProofSettings]:
     held = st.session_state
     scenario = state.scenario()
     settings = SearchSettings(
-        OBJECTIVES[held.get("objective", CLUSTER_SECONDS_PER_TOKEN.name)],
+        _objective(scenario),
         int(held.get("trials", DEFAULT_TRIALS)),
         int(held.get("seed", DEFAULT_SEED)),
         held.get("sampler", AUTO),

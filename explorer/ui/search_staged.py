@@ -9,7 +9,6 @@ from explorer.config.scenario import Scenario, knob_at
 from explorer.config.units import human, significant
 from explorer.search.certificate import Certificate, trap
 from explorer.search.job import FINAL_STATES, JobStatus, SearchJob
-from explorer.search.objectives import Objective
 from explorer.search.space import default_space
 from explorer.search.staged import on_the_machine_of, staged_plan
 from explorer.search.verdict import SAME, at_most
@@ -28,20 +27,21 @@ def staged_section(scenario: Scenario, job: SearchJob | None, asked: Scenario | 
     if staged.scenario is None:
         st.info(f"It finds no plan: {plain(staged.reason)}")
         return
+    unit = scenario.chip_document().unit_name
     value = float(evaluate(staged.scenario).objective(PER_TOKEN))
     st.markdown(
         "THInfer fixes one setting after the other. For this scenario that gives "
-        f"**{human(value, 'cluster-seconds')}** a token; the joint search above can only be as "
+        f"**{human(value, f'{unit}-seconds')}** a token; the joint search above can only be as "
         "good or better."
     )
     if job is not None and asked == scenario:
         st.markdown(_loss(job, job.status(), scenario))
-    labels = [_step_label(scenario, step.what) for step in staged.steps]
+    steps = [(*_step_words(scenario, step.what), step) for step in staged.steps]
     st.table(
         pd.DataFrame(
             {
-                "setting": labels,
-                "chosen": [str(step.chosen) for step in staged.steps],
+                "setting": [label for label, _, _ in steps],
+                "chosen": [human(float(step.chosen), of) for _, of, step in steps],
                 "why": [step.why for step in staged.steps],
             }
         ),
@@ -69,7 +69,7 @@ def _loss(job: SearchJob, status: JobStatus, scenario: Scenario) -> str:
     """Return what the staged plan loses against the best one known, by the search's objective."""
     if status.state not in FINAL_STATES:
         return ""
-    objective: Objective = job.settings.objective
+    objective = job.settings.objective.on(scenario.chip_document().unit_name)
     there = on_the_machine_of(status.best, scenario, job.space)
     plan = staged_plan(there).scenario
     if status.best is None or plan is None:
@@ -99,10 +99,11 @@ def _show_trap(scenario: Scenario) -> None:
     if found.scenario is None:
         st.caption("No plan is feasible.")
         return
+    unit = scenario.chip_document().unit_name
     picked, staged = evaluate(found.scenario), staged_plan(scenario).scenario
     text = (
         f"Over {found.enumerated:,} plans of any batch, Eq. 22 as printed is least for a batch "
-        f"of {human(float(picked.batch), 'requests')}: {human(found.optimum)} cluster-seconds a "
+        f"of {human(float(picked.batch), 'requests')}: {human(found.optimum)} {unit}-seconds a "
         f"batch, but {human(float(picked.objective(PER_TOKEN)))} a token."
     )
     if staged is not None:
@@ -111,6 +112,7 @@ def _show_trap(scenario: Scenario) -> None:
     st.warning(text)
 
 
-def _step_label(scenario: Scenario, what: str) -> str:
+def _step_words(scenario: Scenario, what: str) -> tuple[str, str]:
+    """Return what a step is called, and the unit of what it chooses."""
     knob = knob_at(scenario, what) if "." in what else None
-    return what.capitalize() if knob is None else knob.label
+    return (what.capitalize(), "requests") if knob is None else (knob.label, knob.shown_unit)

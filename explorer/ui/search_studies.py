@@ -14,6 +14,7 @@ from explorer.config.scenario import Scenario
 from explorer.config.units import human
 from explorer.plots.search import search_figure, search_trace
 from explorer.search.job import Progress, Search, thinned
+from explorer.search.objectives import Objective
 from explorer.search.shared import SharedSearch
 from explorer.search.space import Space
 from explorer.search.storage import (
@@ -162,7 +163,7 @@ def _picture() -> None:
     elif not result.stopped:
         st.warning(f"No feasible plan in {result.trials:,} trials.")
     if result.history:
-        objective = result.objective
+        objective = _in_its_words(result)
         trace = search_trace(thinned(list(result.history)), None)
         figure = search_figure(trace, objective.label, objective.unit)
         chart(
@@ -203,7 +204,7 @@ def _best(result: SearchResult, best: Scenario) -> None:
     chip, model = best.chip_document().name, best.model_document().name
     st.markdown(f"**{word}** for {plain(model)} on {plain(chip)}")
     rows = [
-        (result.objective.label.capitalize(), human(result.best_value)),
+        (_in_its_words(result).label.capitalize(), human(result.best_value)),
         ("Throughput", human(float(evaluation.objective("throughput")), "tokens/s")),
         ("Time to first token", human(float(evaluation.ttft_seconds), "s")),
         ("Time per output token", human(float(evaluation.tpot_seconds), "s")),
@@ -221,6 +222,10 @@ def _best(result: SearchResult, best: Scenario) -> None:
         state.replace(best)
         # The button stands in a fragment, whose own rerun would leave the sliders as they were.
         st.rerun()
+
+
+def _in_its_words(result: SearchResult) -> Objective:
+    return result.objective.on(result.space.base.chip_document().unit_name)
 
 
 def _who(search: SharedSearch, result: SearchResult) -> str:

@@ -86,7 +86,8 @@ def answer(scenario: Scenario, objective: Objective) -> str:
     )
     return (
         f"{moved_words(effect, outcome)} is worth **{percent(effect.change(outcome))}** "
-        f"{objective.label}; with the best plan before and after, **{percent(followed)}**.{room}"
+        f"{objective.label}, the most of the machine's own numbers; with the best plan before and "
+        f"after, **{percent(followed)}**.{room}"
     )
 
 
@@ -144,9 +145,11 @@ def _sliders(scenario: Scenario, objective: Objective) -> None:
     )
     more = len((followed or as_is).moving) - MOST_ROWS
     st.caption(
-        "Below each name the two values it is moved to: half and double, or the stated range of an "
-        "assumed constant, within the slider's own range. Changes of the best plan are against the "
-        "best plan now. The sliders of the plan itself are left out: they are what a search "
+        "What changes the answer by the largest factor comes first; half counts as much as "
+        "double. Below each name the two values it is moved to: half and "
+        "double, or the stated range of an assumed constant, within the slider's own range. "
+        "Changes of the best plan are against the best plan now. The sliders of the plan itself "
+        "are left out: they are what a search "
         f"chooses.{f' {more} more sliders have a smaller effect.' if more > 0 else ''}"
     )
     _slopes(as_is if fits else None, followed)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from explorer.config.errors import InputError
+from explorer.config.knobs import scenario_knobs
 from explorer.config.links import apply_texts, split_assignments
 from explorer.config.presets import load_scenario_preset, scenario_presets
-from explorer.config.scenario import WORD_FIELDS, Scenario
+from explorer.config.scenario import WORD_FIELDS, Scenario, knob_at
 from explorer.ui import state
 from explorer.ui.controls import knob_slider
 from explorer.ui.folded import folded
@@ -228,10 +229,10 @@ def _exact_value() -> None:
     st.text_input(
         "Set any value exactly",
         key="exact",
-        placeholder="plan.micro_batch_decode=48",
+        placeholder="Prompt length = 3000",
         on_change=_exact_entered,
-        help="path=value as in a link; several separated by &. The path of each control is at "
-        "the end of its help.",
+        help="A control's name and a value, such as Prompt length = 3000, or its path in links, "
+        "which is at the end of its help. Several are separated by &.",
     )
 
 
@@ -240,7 +241,9 @@ def _exact_entered() -> None:
     if not text:
         return
     try:
-        changed, problems = apply_texts(state.scenario(), split_assignments(text.split("&")))
+        scenario = state.scenario()
+        assignments = [_with_path(scenario, part) for part in text.split("&")]
+        changed, problems = apply_texts(scenario, split_assignments(assignments))
         state.replace(changed)
     except InputError as error:
         state.notice(error.problems, "Nothing was changed")
@@ -248,3 +251,14 @@ def _exact_entered() -> None:
     state.notice(problems, "Not set")
     if not problems:
         st.session_state["exact"] = ""
+
+
+def _with_path(scenario: Scenario, assignment: str) -> str:
+    """Return ``name=value`` with the path of the control that has this name, if there is one."""
+    name, equals, value = (part.strip() for part in assignment.partition("="))
+    hardware = (f"hardware.{quantity}" for quantity in scenario.chip_document().quantities)
+    for path in (*scenario_knobs(), *hardware):
+        knob = knob_at(scenario, path)
+        if knob is not None and name.casefold() == knob.label.casefold():
+            return f"{path}{equals}{value}"
+    return f"{name}{equals}{value}"

@@ -35,7 +35,7 @@ from explorer.ui import numbers, state, story
 from explorer.ui.background import fingerprint_of
 from explorer.ui.charts import chart
 from explorer.ui.plan_remarks import remarks
-from explorer.ui.slice_words import answer, forced, loss_sentence, spans_sentence
+from explorer.ui.slice_words import TYPED_IN, answer, forced, loss_sentence, spans_sentence
 from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
@@ -61,7 +61,7 @@ def page() -> None:
         story.elsewhere(story.SLICES, chip.family)
         return
     if scenario.measured.prefill_seconds is not None:
-        st.info("A measured prefill time is typed in, so that no slice count changes anything.")
+        st.info(TYPED_IN)
         return
     evaluation = evaluate(scenario)
     if state.says_that_it_does_not_fit(evaluation):

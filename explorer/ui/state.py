@@ -138,6 +138,7 @@ def _standing() -> Standing:
 def _set(new: Scenario, compared_with: str) -> None:
     after = Standing(new, compared_with)
     st.session_state[HISTORY] = history().changed(_standing(), after)
+    _close_notices()
     _stand(after)
 
 
@@ -204,7 +205,7 @@ def why_no_link() -> str:
 
 
 def notice(problems: Iterable[Problem], lead: str) -> None:
-    """Keep messages until the person closes them."""
+    """Keep messages until the person closes them, or the next change succeeds."""
     every = tuple(f"{lead}: {problem.sentence()}." for problem in problems)
     sentences = every[:MOST_NOTICES]
     if len(every) > MOST_NOTICES:

@@ -1,0 +1,247 @@
+"""What the eye meets first on the Search page: the answer, whose it is, what to do with it."""
+
+from __future__ import annotations
+
+import math
+
+import streamlit as st
+
+from explorer.config.scenario import Scenario, knob_at, paths_of
+from explorer.config.units import human, significant
+from explorer.search.best_plan import best_plan
+from explorer.search.job import JobStatus, SearchJob
+from explorer.search.objectives import OBJECTIVES, THROUGHPUT, Objective
+from explorer.search.space import BUFFER, DP_PREFILL, Space
+from explorer.search.verdict import SAME, at_most, verdict
+from explorer.serving.evaluate import Evaluation, evaluate
+from explorer.ui import state
+from explorer.ui.background import space_fingerprint
+from explorer.ui.search_answer import (
+    COMPARING,
+    apply_plan,
+    machine_and_model,
+    nothing_feasible,
+    plan_value,
+    progress,
+    searched_beside,
+)
+from explorer.ui.sensitivity import with_best_plan
+from explorer.ui.text import plain
+
+DECIDING = ("precision", "plan", "kernel", "workload", "limits", "measured", "hardware")
+"""Sections of a scenario on which the best plan may depend: not on how the pools are simulated."""
+MOST_MOVES = 3
+MOST_LOOKED_THROUGH = 300_000_000
+"""Plans of a space whose best one is found within a tenth of a second, without a word."""
+
+
+def answer_first(job: SearchJob, status: JobStatus, asked: Scenario, objective: Objective) -> None:
+    """Draw what a search found, after what is true of the sliders now where that is another thing.
+
+    Args:
+        job: the search.
+        status: what is known of it.
+        asked: the scenario that it was started for.
+        objective: what the page now asks for, in the words of the chip on the sliders.
+    """
+    now = state.scenario()
+    elsewhere = _belongs_elsewhere(job, status, asked, objective)
+    if elsewhere:
+        st.markdown(best_possible(now, objective))
+        st.info(elsewhere)
+    searched = job.settings.objective.on(asked.chip_document().unit_name)
+    if not status.finished and status.state != COMPARING:
+        progress(status, searched)
+    if status.best is None:
+        if status.finished:
+            nothing_feasible(status)
+        return
+    best = evaluate(status.best)
+    _headline(status, bool(elsewhere))
+    _figures(searched, status.best_value, best)
+    if status.finished or status.state == COMPARING:
+        _offer(job, status.best, asked, bool(elsewhere))
+        _left_over(job, best)
+
+
+def best_possible(scenario: Scenario, objective: Objective) -> str:
+    """Return how good the best plan for these sliders is, and how far the present one is off."""
+    best = with_best_plan(scenario, objective, None).now
+    own = float(evaluate(scenario).objective(objective.name))
+    if math.isnan(best):
+        return (
+            "**No plan fits this machine and workload.** A search counts what excludes them, and "
+            "names the nearest plan that fits."
+        )
+    reaches = f"**{human(best, objective.unit)}**"
+    if math.isnan(own):
+        return f"The best plan for these sliders reaches {reaches}; the present one does not fit."
+    gap = objective.gap(own, best)
+    if gap <= SAME:
+        return f"**The plan on the sliders is the best one**: no other beats its {reaches}."
+    return (
+        f"The best plan for these sliders reaches {reaches}; the present one, "
+        f"{human(own, objective.unit)}, is **{at_most(100 * gap)} % worse**."
+    )
+
+
+def _belongs_elsewhere(
+    job: SearchJob, status: JobStatus, asked: Scenario, objective: Objective
+) -> str:
+    """Return what a result is of where that is not what the page now asks; else nothing."""
+    now, searched = state.scenario(), job.settings.objective
+    moved = "" if now == status.best else _moves(job, asked, now)
+    if not moved and searched.name == objective.name:
+        return ""
+    label = searched.on(asked.chip_document().unit_name).label
+    result = "This result is" if status.finished else "This search is"
+    parts = [moved] if moved else []
+    if searched.name != objective.name:
+        parts.append(f"the objective is now **{objective.label}**")
+    return (
+        f"{result} of **{machine_and_model(asked)}**, for **{label}**; {', and '.join(parts)}. "
+        "The line above is for what the page holds now; a new search finds that plan."
+    )
+
+
+def _moves(job: SearchJob, asked: Scenario, now: Scenario) -> str:
+    """Return what the sliders hold beside a plan that the search left as it was; or nothing."""
+    if not _same_machine(asked, now):
+        other = machine_and_model(now)
+        same_names = " with other numbers" if other == machine_and_model(asked) else ""
+        return f"the sliders now hold **{other}**{same_names}"
+    free = _searched(job, asked)
+    moved = [
+        path
+        for path in paths_of(asked)
+        if path.partition(".")[0] in DECIDING
+        and path not in free
+        and asked.value(path) != now.value(path)
+    ]
+    words = [_move(asked, now, path) for path in moved[:MOST_MOVES]]
+    if len(moved) > MOST_MOVES:
+        words.append(f"{len(moved) - MOST_MOVES} more")
+    return f"the sliders have moved since: {', '.join(words)}" if words else ""
+
+
+def _searched(job: SearchJob, asked: Scenario) -> tuple[str, ...]:
+    """Return the paths whose values on the sliders do not change what the best plan is."""
+    if job.settings.objective.fixes_batch:
+        return ()
+    sized = (
+        path for path in (BUFFER, DP_PREFILL) if job.space.base.value(path) != asked.value(path)
+    )
+    return (*(path for axis in job.space.axes for path in axis.paths), *sized)
+
+
+def _move(asked: Scenario, now: Scenario, path: str) -> str:
+    knob = knob_at(asked, path)
+    name, unit = (path, "") if knob is None else (knob.label, knob.shown_unit)
+    values = (asked.value(path), now.value(path))
+    before, after = ("none" if value is None else plan_value(value, unit) for value in values)
+    return plain(f"{name} {before} → {after}")
+
+
+def _same_machine(one: Scenario, other: Scenario) -> bool:
+    return (one.chip, one.model, one.versions) == (other.chip, other.model, other.versions)
+
+
+def _headline(status: JobStatus, elsewhere: bool) -> None:
+    """Say how good the plan is; in smaller letters where it is not of what the page holds now."""
+    words = verdict(status.proof, status.best_value)
+    assert status.best is not None
+    proved = bool(words)
+    if not words:
+        words = "best until stopped" if status.state == "stopped" else "best so far, not proved"
+    if elsewhere:
+        st.markdown(f"**{words[0].upper() + words[1:]}**")
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.subheader(words[0].upper() + words[1:], anchor=False, width="content")
+        if words.startswith("optimal"):
+            st.badge("optimal", color="green")
+        elif proved:
+            st.badge(words.partition(" of the")[0], color="orange")
+        else:
+            st.badge("not proved", color="gray")
+    st.markdown(f"For {machine_and_model(status.best)}.")
+
+
+def _figures(objective: Objective, value: float, best: Evaluation) -> None:
+    rows = [
+        (objective.label.capitalize(), human(value)),
+        ("Throughput", human(float(best.objective("throughput")), "tokens/s")),
+        ("Time to first token", human(float(best.ttft_seconds), "s")),
+        ("Time per output token", human(float(best.tpot_seconds), "s")),
+    ]
+    with st.container(horizontal=True):
+        for label, text in rows:
+            st.metric(label, text, border=True, width=230)
+
+
+def _offer(job: SearchJob, best: Scenario, asked: Scenario, elsewhere: bool) -> None:
+    """Offer to take the plan over, where it was made for what the sliders show."""
+    now, beside = state.scenario(), searched_beside(job)
+    same = _same_machine(best, now)
+    there = same and now.plan == best.plan
+    there = there and all(now.value(path) == best.value(path) for path in beside)
+    clicked = st.button(
+        "Put this plan on the sliders", key="apply", type="primary", disabled=there or not same
+    )
+    if clicked:
+        apply_plan(best, beside)
+        # The button stands in a fragment, whose own rerun would leave the sliders as they were.
+        st.rerun()
+    if not same:
+        st.caption(f"The sliders now show {machine_and_model(now)}: search again for a plan.")
+    elif there:
+        st.markdown(
+            "**This plan is on the sliders.** The Overview says what it gives and what limits it, "
+            "Share takes it along, and Undo brings back what was there before."
+        )
+    elif now != asked:
+        st.caption(
+            "The sliders have moved since: this is the best plan for how they were."
+            if elsewhere
+            else "The sliders have moved since, but nothing that decides which plan is best: this "
+            "one still is, as far as the search has shown."
+        )
+
+
+def _left_over(job: SearchJob, best: Evaluation) -> None:
+    """Say what the best plan leaves idle, where that costs nothing by its objective."""
+    unit = best.inputs.scenario.chip_document().unit_name
+    idle, total = float(best.idle_clusters), float(best.inputs.array("workload.clusters_total"))
+    if job.settings.objective.name == THROUGHPUT.name or not idle:
+        return
+    searched, other = job.settings.objective.on(unit), THROUGHPUT.on(unit)
+    text = (
+        f"It leaves **{human(idle)} of {human(total, f'{unit}s')} idle**: by "
+        f"*{searched.label.capitalize()}* these cost nothing. The objective "
+        f"*{other.label.capitalize()}* counts them"
+    )
+    most, own = _most_throughput(job.space), float(best.objective(THROUGHPUT.name))
+    if math.isnan(most):
+        st.markdown(f"{text}.")
+        return
+    if THROUGHPUT.gap(own, most) <= SAME:
+        st.markdown(f"{text}, and this plan is the best by it too.")
+        return
+    st.markdown(
+        f"{text}: its best plan reaches {human(most, other.unit)}, "
+        f"**{significant(100 * (most / own - 1))} % more** than the {human(own, other.unit)} of "
+        "this one."
+    )
+
+
+def _most_throughput(space: Space) -> float:
+    """Return the most throughput of a space, NaN where finding it would keep the page waiting."""
+    plans_only = all(path.startswith("plan.") for axis in space.axes for path in axis.paths)
+    if not plans_only or space.size > MOST_LOOKED_THROUGH:
+        return math.nan
+    return _best_value(space_fingerprint(space), THROUGHPUT.name, space)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _best_value(fingerprint: str, objective: str, _space: Space) -> float:
+    return best_plan(_space, OBJECTIVES[objective]).value
