@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer.config.scenario import Scenario
+from explorer.config.units import significant
 from explorer.plots.attribution import (
     attribution_figure,
     crossings,
@@ -21,7 +22,7 @@ from explorer.plots.replay import host_scopes, replay_window
 from explorer.plots.slices_map import PresentPass, loss_figure, map_study, rate_figure
 from explorer.serving.evaluate import evaluate
 from explorer.serving.slice_study import rows_of_a_pass
-from explorer.serving.targets import solve
+from explorer.serving.targets import rate_of, solve
 from explorer.ui.attribution import measured_phases, measured_tables
 from explorer.ui.attribution_words import (
     owner_sentence,
@@ -32,7 +33,7 @@ from explorer.ui.conflicts import price_sentence
 from explorer.ui.slice_words import answer, loss_sentence, spans_sentence
 from explorer.ui.slices import measured_passes
 from explorer.ui.targets import lead_sentence
-from tests.scenarios import ASCEND, PRESETS, scenario
+from tests.scenarios import ASCEND, MT3000, PRESETS, scenario
 from tests.tables import tables
 from tests.test_app_pages import unfold
 
@@ -443,3 +444,41 @@ def test_fewer_collectives_and_the_limits_of_the_machine_are_among_the_levers() 
     streaming = levers.set_index("number").loc["Weight streaming rate (GEMV)"]
     assert streaming["needed"] == "cannot"
     assert streaming["at its best"] == "1.15 TB/s (HBM bandwidth)"
+
+
+def test_a_rate_of_one_pipeline_says_so_and_what_all_of_them_do() -> None:
+    app = opened("attribution", MT3000)
+    app.button_group(key="target:phase").set_value("prefill").run()
+    text = text_of(app)
+    rate = float(rate_of(scenario(MT3000), "prefill"))
+    assert "This is one pipeline of 8 (4 in each of 2 pools)" in text
+    assert f"all of them together do {significant(8 * rate)} tokens/s of prefill now" in text
+    assert any("one prefill pipeline" in item.label for item in app.number_input)
+    assert "This is one pipeline" not in text_of(opened("attribution", ASCEND))
+
+
+def test_a_best_value_at_the_end_of_its_slider_is_called_so() -> None:
+    app = opened("attribution", MT3000)
+    levers = next(table for table in tables(app) if "at its best" in table).set_index("number")
+    best = levers["at its best"]
+    assert best["Memory bandwidth a cluster"] == "10.0 TB/s (slider's end)"
+    assert best["Clusters available"] == "100,000 clusters (slider's end)"
+    assert best["MPI bandwidth a cluster"] == "30.0 GB/s (memory bandwidth)"
+
+
+def test_the_best_plan_is_put_on_the_sliders_by_a_click() -> None:
+    app = opened("attribution", MT3000)
+    before = rate_of(app.session_state["scenario"], "service")
+    app.button(key="target:best_plan").click().run()
+    assert not app.exception
+    after = rate_of(app.session_state["scenario"], "service")
+    assert float(after) > float(before)
+    assert not [item for item in app.button if item.key == "target:best_plan"]
+
+
+def test_the_wall_is_explained_and_a_factor_on_a_time_is_told_as_a_share() -> None:
+    app = opened("attribution", ASCEND)
+    assert any(item.value.startswith("The wall: the time of") for item in app.caption)
+    text = text_of(app)
+    assert "**Recurrence time (today's is 100 %)**: from 100 % to 40.7 %" in text
+    assert "1 x" not in text

@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 from explorer.config.links import preset_scenario
 from explorer.config.units import human
 from explorer.serving.evaluate import evaluate
+from explorer.ui.compare import _words
 from tests.tables import tables
 from tests.test_app_pages import APP, notices, unfold
 
@@ -120,3 +121,12 @@ def test_snapshots_survive_another_page() -> None:
     app._page_hash = ""
     app.run()
     assert list(to_compare(app).session_state["snapshots"]) == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("bottleneck", "told"),
+    [("decode:kv_cache", "decode: KV cache"), ("prefill:compute", "prefill: compute"),
+     ("capacity", "capacity")],
+)  # fmt: skip
+def test_what_limits_is_told_in_words(bottleneck: str, told: str) -> None:
+    assert _words(bottleneck) == told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ from streamlit.testing.v1 import AppTest
 
 from explorer.config.scenario import Scenario
 from explorer.search.space_map import mappable_paths
+from explorer.serving.evaluate import evaluate
 from explorer.serving.export import export_document
-from explorer.ui import deploy
+from explorer.serving.stages import slowest_stage_words
+from explorer.ui import deploy, story
 from explorer.ui.sensitivity_map import FIRST
 from explorer.ui.sidebar import MAIN_HARDWARE
 from tests.scenarios import ASCEND, GENERIC, MT3000, PRESETS, scenario
@@ -37,6 +40,10 @@ def test_a_page_of_another_chip_says_so_in_one_sentence(route: str, named: str) 
     (sentence,) = [info.value for info in at(route).info]
     assert sentence.startswith(named)
     assert "A100 80GB SXM" in sentence
+    links = [link.proto.label for link in at(route).get("page_link")]
+    elsewhere = [story.QUESTIONS[path] for path in story.answered_by(route, "generic")]
+    assert elsewhere
+    assert links[: len(elsewhere)] == elsewhere
 
 
 @pytest.mark.parametrize("route", ["", "search", "fidelity", "share", "own"])
@@ -89,10 +96,29 @@ def recipe(s: Scenario) -> dict[str, str]:
     return dict(deploy.rows(export_document(s)["deploy"]))
 
 
+def layers_of(pool: str) -> str:
+    return f"{pool}: layers of the stages, counted from 1 as on every page"
+
+
+@pytest.mark.parametrize("preset", [MT3000, ASCEND, GENERIC])
+@pytest.mark.parametrize("stages", [2, deploy.MOST_STAGES])
+def test_the_recipe_counts_layers_as_the_sentence_on_the_slowest_stage(
+    preset: str, stages: int
+) -> None:
+    clusters = {"plan.tp_prefill": 1, "plan.tp_decode": 1, "workload.clusters_total": 4096}
+    pipeline = {"plan.pp_prefill": stages, "plan.pp_decode": stages}
+    s = scenario(preset).replacing({**clusters, **pipeline})
+    told = slowest_stage_words(evaluate(s))
+    match = re.search(r"stage (\d+) of \d+, layers (\d+) to (\d+)", told)
+    assert match, told
+    number, first, last = match.groups()
+    assert recipe(s)[layers_of("prefill")].split(", ")[int(number) - 1] == f"{first}–{last}"
+
+
 def test_the_recipe_of_any_engine() -> None:
     found = recipe(scenario(GENERIC))
     assert found["prefill: TP"] == "8"
-    assert found["decode: layers of the stages"] == "0–79"
+    assert found[layers_of("decode")] == "1–80"
     assert found["ranks of a pool: prefill and decode"] == "0 to 7"
     assert found["limits: requests in flight"] == "64 requests"
     assert found["limits: tokens a prefill pass"] == "8,192 tokens"
@@ -103,9 +129,11 @@ def test_the_recipe_of_the_mt3000() -> None:
     found = recipe(scenario(MT3000))
     assert found["buffer bytes"] == "134 GB"
     assert found["ranks of a pool: buffer"] == "8 to 14"
-    assert found["decode: layers of the stages"] == "0–9, 10–19, 20–29, 30–39"
+    assert found[layers_of("decode")] == "1–10, 11–20, 21–30, 31–40"
+    assert found["decode: the same, counted from 0 as in the file"] == "0–9, 10–19, 20–29, 30–39"
     assert found["kernels: products: M_g"] == "1,440 rows"
-    assert found["kernels: products: K_2"] == "256"
+    assert found["kernels: products: K_2"] == "256 elements of the inner dimension"
+    assert found["kernels: products: N_1"] == "256 columns"
     assert found["kernels: attention: method"] == "mt"
     assert found["kernels: launch"] == "unified"
 
@@ -119,8 +147,8 @@ def test_the_recipe_of_the_ascend_keeps_its_variable_as_it_is() -> None:
 
 def test_many_stages_are_told_shortly() -> None:
     found = recipe(scenario("mt3000-llama2-70b", plan__pp_decode=80, plan__pp_prefill=7))
-    assert found["decode: layers of the stages"] == "0, 1, 2, …, 79 (80 stages)"
-    assert found["prefill: layers of the stages"].endswith("69–79 (7 stages)")
+    assert found[layers_of("decode")] == "1, 2, 3, …, 80 (80 stages)"
+    assert found[layers_of("prefill")].endswith("70–80 (7 stages)")
 
 
 def test_the_share_page_shows_recipe_and_notes() -> None:

@@ -84,9 +84,9 @@ def test_blocking_ranks_the_papers_tile_with_its_exact_bytes() -> None:
     app = inside()
     assert "(720, 2048, 30, 256, 256)" in text(app)
     tiles = tables(app, index=True)[0]
-    assert tiles.loc["SM taken", "paper's"].startswith("61,440 B")
-    assert tiles.loc["AM taken", "paper's"].startswith(f"{616_448 + 4 * 4096:,} B")
-    assert tiles.loc["GSM taken", "paper's"].startswith("5,898,240 B")
+    assert tiles.loc["SM taken", "paper's"] == "60 of 64 KiB"
+    assert tiles.loc["AM taken", "paper's"] == f"{(616_448 + 4 * 4096) / 1024:,.0f} of 768 KiB"
+    assert tiles.loc["GSM taken", "paper's"] == "5,760 of 6,144 KiB"
     assert tiles.loc["Rank", "fastest"] == "1"
 
 
@@ -268,6 +268,7 @@ def test_the_naive_kernel_is_bound_by_its_own_iterations() -> None:
     assert "VMAC issues vfmulas32, SMAC issues svbcast, SLDST issues sldh" in captions
     assert "SIEU issues sbale2, VLDST issues vldw" in captions
     assert "2 elements of FP32" in captions
+    assert "lie on each other: 6 × 128 FP32 (paper) and 6 × 256 FP16." in captions
     app.selectbox(key="inside:kernel").set_value("6 × 128 FP32, naive").run()
     assert "(one iteration after another" in text(app)
     assert tables(app, index=True)[0].loc["Bound by"].iloc[-1] == "one iteration after another"

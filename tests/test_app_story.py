@@ -105,7 +105,7 @@ def test_every_page_leads_on_and_none_to_a_page_without_an_answer(preset: str) -
         assert here not in after
         edge |= set(after) - reached
         without = {path for path, only in story.ONE_FAMILY.items() if only != family}
-        assert not without & set(after)
+        assert not without & {*after, *story.answered_by(here, family)}
     every = {path for path in story.LEADS_TO if story.ONE_FAMILY.get(path, family) == family}
     assert every - reached <= {story.INSIDE}
 
@@ -116,7 +116,8 @@ def test_links_at_the_end_of_each_page_are_of_pages_that_are_there() -> None:
         to_page(app, path)
         assert not app.exception
         labels = [link.proto.label for link in app.get("page_link")]
-        assert labels == [story.QUESTIONS[next_] for next_ in story.questions_after(path, "mt3000")]
+        after = [story.QUESTIONS[next_] for next_ in story.questions_after(path, "mt3000")]
+        assert labels[-len(after) :] == after
 
 
 @pytest.mark.parametrize("preset", [MT3000, ASCEND, "a100-llama2-70b@1"])

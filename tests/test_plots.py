@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -10,10 +11,15 @@ from explorer.chips.inputs import Inputs
 from explorer.chips.mt3000 import Mt3000
 from explorer.config.links import preset_scenario
 from explorer.config.presets import scenario_presets
+from explorer.costs.buffering import Interval
+from explorer.costs.terms import Bound
 from explorer.costs.tiling import best_single_level_tile
 from explorer.fidelity.measurements import shipped_measurements
 from explorer.plots.breakdown import breakdown_data, breakdown_figure
-from explorer.plots.halves import halves_figure, measured_pairs, pairs
+from explorer.plots.buffering import Gantt, gantt_figure
+from explorer.plots.coinciding import coinciding, coinciding_sentence
+from explorer.plots.compare import TimeBar, time_figure
+from explorer.plots.halves import halves_figure, measured_pairs, pairs, speed_ups
 from explorer.plots.memory import memory_bars, memory_figure
 from explorer.plots.pipeline import pipeline_figure
 from explorer.plots.roofline import roofline_data, roofline_figure
@@ -159,4 +165,55 @@ def test_the_speed_up_of_fp16_is_that_of_its_two_times() -> None:
     assert shapes[4096, 4096, 4096] == pytest.approx(27.76 / 12.52)
     errors = [abs(pair.speed_up / pair.measured_speed_up - 1) for pair in found]
     assert sum(errors) / len(errors) <= 0.08
-    assert len(halves_figure(found).data) == 4
+    lines, circles = split(halves_figure(found).data)
+    assert [line.name for line in lines] == ["M = 1,024", "M = 4,096", "M = 8,192"]
+    assert [circle.name for circle in circles] == [f"measured, {line.name}" for line in lines]
+    assert [circle.marker.color for circle in circles] == [line.line.color for line in lines]
+    assert coinciding(speed_ups(found)) == (("M = 4,096", "M = 8,192"),)
+
+
+def split(traces: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
+    """Return lines and marks."""
+    return (
+        [trace for trace in traces if trace.mode == "lines"],
+        [trace for trace in traces if trace.mode == "markers"],
+    )
+
+
+def test_lines_coincide_when_nobody_can_tell_them_apart() -> None:
+    lines = {"a": (0.0, 100.0), "b": (0.0, 50.0), "c": (0.9, 99.1), "d": (1.2, 100.0)}
+    assert coinciding(lines) == (("a", "c"),)
+    assert coinciding_sentence(lines) == " Lines that lie on each other: a and c."
+    assert coinciding_sentence({"a": (0.0, 1.0), "b": (0.0, 2.0)}) == ""
+    assert coinciding({}) == ()
+
+
+def test_a_resource_has_one_entry_in_the_legend_of_times() -> None:
+    bars = (
+        TimeBar("a", "prefill", {Bound.COLLECTIVE: 1.0, Bound.COMPUTE: 2.0}),
+        TimeBar("b", "prefill", {Bound.LINK: 1.0, Bound.COMPUTE: 2.0}),
+    )
+    figure = time_figure(bars)
+    entries = [trace.name for trace in figure.data if trace.showlegend is not False]
+    assert sorted(entries) == ["communication", "compute"]
+    assert {trace.legendgroup for trace in figure.data} == set(entries)
+
+
+def test_the_loops_chart_has_a_legend_of_its_resources_and_of_its_hatching() -> None:
+    bars = tuple(
+        Interval(what, block, 0, float(block), block + 1.0)
+        for block in (0, 1)
+        for what in ("load_x", "load_w", "compute", "store")
+    )
+    figure = gantt_figure(Gantt(bars, 0))
+    entries = [trace.name for trace in figure.data if trace.showlegend is not False]
+    assert entries == [
+        "memory: activations", "memory: weights", "compute", "hatched: every second block"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("preset", ["a100-llama2-70b", "mt3000-llama2-13b"])
+def test_the_memory_chart_has_room_for_legend_axis_and_bars(preset: str) -> None:
+    bars = memory_bars(evaluate(preset_scenario(preset)), None)
+    height = memory_figure(bars).layout.height
+    assert height - 44 * len(bars) >= 130

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from explorer.config.units import human
 from explorer.costs.buffering import Interval, Timeline
 from explorer.plots.palette import ACTIVATIONS, COMPUTE, NEUTRAL, WEIGHTS
-from explorer.plots.style import base_figure, hatched
+from explorer.plots.style import RESOURCE_OF_COLOUR, base_figure, hatched
 
 MOST_BARS = 180
 US = 1e6
@@ -39,16 +39,19 @@ def gantt_data(timeline: Timeline) -> Gantt:
 
 def gantt_figure(gantt: Gantt) -> go.Figure:
     """Draw a row for each kind of work; every second block of Y2 is hatched."""
-    figure = base_figure(260, "gantt")
+    figure = base_figure(300, "gantt")
+    named: set[str] = set()
     for what, (row, colour) in ROWS.items():
+        resource = RESOURCE_OF_COLOUR[colour]
         bars = [bar for bar in gantt.bars if bar.what == what]
         figure.add_bar(
             y=[row] * len(bars),
             x=[US * (bar.end_seconds - bar.start_seconds) for bar in bars],
             base=[US * bar.start_seconds for bar in bars],
             orientation="h",
-            name=row,
-            showlegend=False,
+            name=resource,
+            legendgroup=resource,
+            showlegend=resource not in named,
             marker={
                 "color": colour,
                 "pattern": {
@@ -64,6 +67,15 @@ def gantt_figure(gantt: Gantt) -> go.Figure:
             ],
             hovertemplate=f"{row}, %{{customdata}}<extra></extra>",
         )
+        named.add(resource)
+    figure.add_bar(
+        x=[None],
+        y=[None],
+        orientation="h",
+        name="hatched: every second block",
+        marker={"color": NEUTRAL, "pattern": hatched(NEUTRAL, OTHER_BLOCK)},
+        hoverinfo="skip",
+    )
     figure.update_layout(barmode="overlay")
     figure.update_xaxes(title="time since the first load [µs]", rangemode="tozero")
     names = [row for row, _ in ROWS.values()]

@@ -95,9 +95,13 @@ def time_bars(candidates: Sequence[Candidate]) -> tuple[TimeBar, ...]:
 
 
 def time_figure(bars: Sequence[TimeBar]) -> go.Figure:
-    """Draw the time of a batch in each pool of each scenario, coloured by what binds it."""
+    """Draw the time of a batch in each pool of each scenario, coloured by what binds it.
+
+    Two bounds of one resource, such as all-reduces and the network, share its legend entry.
+    """
     figure = base_figure(100 + 38 * len(bars), "compare_times")
     labels = [f"{bar.pool} · {bar.scenario}" for bar in bars]
+    named: set[str] = set()
     for bound in dict.fromkeys(bound for bar in bars for bound in bar.seconds):
         seconds = [bar.seconds.get(bound, 0.0) for bar in bars]
         figure.add_bar(
@@ -105,6 +109,8 @@ def time_figure(bars: Sequence[TimeBar]) -> go.Figure:
             x=seconds,
             orientation="h",
             name=resource(bound),
+            legendgroup=resource(bound),
+            showlegend=resource(bound) not in named,
             marker={"color": COLOUR_OF_BOUND[bound], "line": EDGE},
             customdata=[
                 f"{label}: {human(value, 's')} of {human(bar.total_seconds, 's')} a batch, "
@@ -114,6 +120,7 @@ def time_figure(bars: Sequence[TimeBar]) -> go.Figure:
             ],
             hovertemplate="%{customdata}<extra></extra>",
         )
+        named.add(resource(bound))
     figure.update_layout(
         barmode="stack",
         xaxis={"title": "time of one batch [s]", "rangemode": "tozero"},

@@ -82,9 +82,7 @@ def _limit(cost: GemmCost, index: int) -> str:
 def halves_figure(found: tuple[Pair, ...]) -> go.Figure:
     """Draw the speed-up against N, one line for each M, with the measured ones beside it."""
     figure = base_figure(360, "halves")
-    rows = dict.fromkeys(pair.m for pair in found)
-    for m, look in zip(rows, COMPARED, strict=False):
-        line = [pair for pair in found if pair.m == m]
+    for (m, line), look in zip(_by_rows(found).items(), COMPARED, strict=False):
         figure.add_scatter(
             x=[pair.n for pair in line],
             y=[pair.speed_up for pair in line],
@@ -94,20 +92,36 @@ def halves_figure(found: tuple[Pair, ...]) -> go.Figure:
             customdata=[_sentence(pair) for pair in line],
             hovertemplate="%{customdata}<extra></extra>",
         )
-    known = [pair for pair in found if pair.measured_speed_up is not None]
-    add_measured(
-        figure,
-        [pair.n for pair in known],
-        [pair.measured_speed_up or 0.0 for pair in known],
-        [
-            f"measured at M = {pair.m:,}, N = {pair.n:,}: "
-            f"{significant(pair.measured_speed_up or 0.0)} times"
-            for pair in known
-        ],
-    )
+    for (m, line), look in zip(_by_rows(found).items(), COMPARED, strict=False):
+        known = [pair for pair in line if pair.measured_speed_up is not None]
+        add_measured(
+            figure,
+            [pair.n for pair in known],
+            [pair.measured_speed_up or 0.0 for pair in known],
+            [
+                f"measured at M = {pair.m:,}, N = {pair.n:,}: "
+                f"{significant(pair.measured_speed_up or 0.0)} times"
+                for pair in known
+            ],
+            f"measured, M = {m:,}",
+            look.colour,
+        )
     figure.update_xaxes(title="N [columns], K = 4,096")
     figure.update_yaxes(title="FP32 time / FP16 time", rangemode="tozero")
     return figure
+
+
+def speed_ups(found: tuple[Pair, ...]) -> dict[str, tuple[float, ...]]:
+    """Return the height of each line of the chart over N, by its name."""
+    return {
+        f"M = {m:,}": tuple(pair.speed_up for pair in line) for m, line in _by_rows(found).items()
+    }
+
+
+def _by_rows(found: tuple[Pair, ...]) -> dict[int, tuple[Pair, ...]]:
+    """Return the pairs of each M, in the order in which they come."""
+    rows = dict.fromkeys(pair.m for pair in found)
+    return {m: tuple(pair for pair in found if pair.m == m) for m in rows}
 
 
 def _sentence(pair: Pair) -> str:

@@ -25,6 +25,8 @@ FULL = 100.0
 PERCENT_A_LETTER = 4.5
 """Share of a capacity that a letter takes where the page is narrow."""
 ROOM_FOR_TEXT = 1.45
+LEGEND_AND_AXIS = 130
+"""Height of three lines of a legend and of the axis [px]; with less they overlap."""
 OVERHEAD = "runtime overhead"
 PARTS = (
     ("weights", WEIGHTS, ""),
@@ -77,7 +79,7 @@ def memory_bars(evaluation: Evaluation, tile: Tile | None) -> tuple[Bar, ...]:
 
 def memory_figure(bars: tuple[Bar, ...]) -> go.Figure:
     """Draw the bars as shares of their limits; 100 % is full."""
-    figure = base_figure(90 + 44 * len(bars), "memory")
+    figure = base_figure(LEGEND_AND_AXIS + 44 * len(bars), "memory")
     names = [bar.name for bar in bars]
     add_parts(figure, names, bars)
     for bar in bars:

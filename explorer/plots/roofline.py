@@ -173,5 +173,5 @@ def _tile_point(evaluation: Evaluation, tile: Tile | None) -> Point | None:
     rate = attainable_macs_per_second(
         scalar(tile.intensity), roof.peak_macs_per_second, roof.bandwidth_bytes_per_second
     )
-    name = f"best single-level tile {tile.m} x {tile.k} x {tile.n}"
+    name = f"best single-level tile {tile.m} × {tile.k} × {tile.n}"
     return Point("tile", name, tile.intensity, float(rate), 0.0, Bound.ACTIVATIONS)

@@ -61,6 +61,7 @@ NAME_OF_BOUND = {
 }
 WORDS = {
     "qkv_linear": "Q/K/V linear",
+    "kv_linear": "KV linear",
     "gate_up_linear": "gate and up linear",
     "kv_cache": "KV cache",
     "kv_transfer_stall": "waiting for the KV transfer",
@@ -128,6 +129,11 @@ def words(name: str) -> str:
     """Return an operator's name as words: ``qkv_linear`` becomes ``Q/K/V linear``."""
     text = WORDS.get(name, name.replace("_", " "))
     return text[0].upper() + text[1:]
+
+
+def lowered(text: str) -> str:
+    """Return a name as it stands within a sentence; ``KV`` and ``Q/K/V`` keep their capitals."""
+    return text if text[1:2].isupper() or text[1:2] == "/" else f"{text[0].lower()}{text[1:]}"
 
 
 def tick_text(value: float) -> str:

@@ -21,7 +21,7 @@ from explorer.plots.replay import host_scopes, replay_figure, replay_window
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.slice_study import rows_of_a_pass
 from explorer.serving.stages import slowest_prefill_share, slowest_stage_words
-from explorer.ui import ascend_numbers, conflicts, numbers, recurrence, state, targets
+from explorer.ui import ascend_numbers, conflicts, numbers, recurrence, state, story, targets
 from explorer.ui.attribution_words import (
     crossing_sentence,
     owner_sentence,
@@ -38,6 +38,7 @@ SYNCED, OVERLAPPED = "Device-synced", "As it runs"
 FAMILY = "ascend910a"
 VIEW, FIRST_LAYER = "attribution:view", "attribution:layer"
 WINDOW_LAYERS, OPENING_LAYER = 4, 5
+THE_WALL = "The wall: the time of the whole prefill pass, as a clock on the wall measures it."
 SAME_TIME = 1e-9
 SCOPES_SHORT, WALL_SHORT = 2.77, 1.25
 SCOPES_LONG, WALL_LONG = 8.41, 3.95
@@ -55,14 +56,19 @@ def page() -> None:
     if not ascend:
         st.markdown(owner_sentence(scenario))
         remarks(evaluation)
-        chip = plain(scenario.chip_document().name)
-        st.info(f"The profile by length and the replay are the Ascend 910A's; this is the {chip}.")
+        chip = scenario.chip_document()
+        st.info(
+            f"The profile by length and the replay are the Ascend 910A's; this is the "
+            f"{plain(chip.name)}. Where its time goes, operator by operator, is told here:"
+        )
+        story.elsewhere(story.ATTRIBUTION, chip.family)
         targets.section(scenario)
         numbers.numbers_behind(lambda: numbers.stage_terms(evaluation.prefill_stage, scenario))
         return
     modelled = scenario.measured.prefill_seconds is None
     view = st.session_state.get(VIEW, OVERLAPPED) if modelled else OVERLAPPED
     st.markdown((synced_owner_sentence if view == SYNCED else owner_sentence)(scenario))
+    st.caption(THE_WALL)
     remarks(evaluation)
     if modelled:
         _shares(scenario)

@@ -15,7 +15,7 @@ from explorer.plots.attribution import (
     synced_and_running,
     synced_now,
 )
-from explorer.plots.style import words
+from explorer.plots.style import lowered, words
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.slice_study import rows_of_a_pass
 from explorer.serving.stages import pass_seconds, slowest_stage_words
@@ -97,7 +97,7 @@ def rows_words(scenario: Scenario) -> str:
 def _largest(seconds: Mapping[str, float], whole: float) -> str:
     """Return the largest part in bold, and the two after it."""
     ordered = sorted(seconds.items(), key=lambda item: -item[1])[:LARGEST_TOLD]
-    (name, most), *rest = [(_lower(name), part) for name, part in ordered]
+    (name, most), *rest = [(lowered(name), part) for name, part in ordered]
     after = " and ".join(
         f"{other} {human(part, 's')} ({significant(100 * part / whole)} %)"
         for other, part in rest
@@ -105,10 +105,6 @@ def _largest(seconds: Mapping[str, float], whole: float) -> str:
     )
     tail = f"; then {after}" if after else ""
     return f"**{name}: {human(most, 's')}, {significant(100 * most / whole)} %**{tail}"
-
-
-def _lower(text: str) -> str:
-    return text if text[1:2].isupper() or text[1:2] == "/" else f"{text[0].lower()}{text[1:]}"
 
 
 def _what(evaluation: Evaluation) -> str:

@@ -21,6 +21,7 @@ from explorer.plots.compare import (
     time_figure,
 )
 from explorer.plots.report import comparison_report, figure_texts
+from explorer.plots.style import lowered, words
 from explorer.serving.comparison import (
     FEWEST,
     MOST,
@@ -228,7 +229,8 @@ def _figures(comparison: Comparison) -> None:
 
 
 def _words(bottleneck: str) -> str:
-    return bottleneck.replace("_", " ").replace(":", ": ")
+    pool, found, bound = bottleneck.partition(":")
+    return f"{pool}: {lowered(words(bound))}" if found else bottleneck.replace("_", " ")
 
 
 def _inputs(comparison: Comparison) -> None:

@@ -23,6 +23,11 @@ UNITS = {
     "M_2": "rows",
     "M_1": "rows",
     "M_r": "rows",
+    "M_c": "columns",
+    "N_2": "columns",
+    "N_1": "columns",
+    "K_g": "elements of the inner dimension",
+    "K_2": "elements of the inner dimension",
 }
 WORDS = {"tp": "TP", "pp": "PP", "dp": "DP", "gemm": "products", "kv": "KV"}
 SECTIONS = ("limits", "kernels", "slice_rule", "environment")
@@ -46,7 +51,9 @@ def rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for pool in ("prefill", "decode"):
         for name, value in document[pool].items():
             yield f"{pool}: {_words(name)}", str(value)
-        yield f"{pool}: layers of the stages", _stages(document["layers"][pool])
+        layers = document["layers"][pool]
+        yield f"{pool}: layers of the stages, counted from 1 as on every page", _stages(layers, 1)
+        yield f"{pool}: the same, counted from 0 as in the file", _stages(layers, 0)
     buffer = ("buffer_clusters", "buffer_bytes") if document["buffer_clusters"] else ()
     for name in (*buffer, "pools"):
         yield _words(name), human(document[name], UNITS.get(name, ""))
@@ -69,9 +76,15 @@ def _flat(where: str, values: Mapping[str, Any], as_is: bool = False) -> Iterato
             yield label, human(float(value), UNITS.get(name, ""))
 
 
-def _stages(layers: list[list[int]]) -> str:
-    """Return ``0-19, 20-39``, the middle left out of a long list."""
-    spans = [f"{first}–{last}" if first < last else str(first) for first, last in layers]
+def _stages(layers: list[list[int]], first_number: int) -> str:
+    """Return ``1–20, 21–40``, the middle left out of a long list.
+
+    Args:
+        layers: first and last layer of each stage, counted from 0.
+        first_number: number that the first layer is to have.
+    """
+    numbered = [(first + first_number, last + first_number) for first, last in layers]
+    spans = [f"{first}–{last}" if first < last else str(first) for first, last in numbered]
     if len(spans) <= MOST_STAGES:
         return ", ".join(spans)
     return f"{', '.join(spans[: MOST_STAGES - 1])}, …, {spans[-1]} ({len(spans)} stages)"

@@ -19,6 +19,7 @@ from explorer.ui import (
     inside_kernel,
     inside_launches,
     state,
+    story,
 )
 from explorer.ui.text import plain
 from explorer.ui.views import chosen_view
@@ -44,8 +45,10 @@ def page() -> None:
     st.header("What do the mechanisms do?", anchor=False)
     if chip.family != FAMILY:
         st.info(
-            f"These mechanisms are the MT-3000's, and this scenario runs on the {plain(chip.name)}."
+            f"These mechanisms are the MT-3000's, and this scenario runs on the "
+            f"{plain(chip.name)}. What its own time goes to is told here:"
         )
+        story.elsewhere(story.INSIDE, chip.family)
         return
     view = chosen_view("Mechanism", VIEWS, CHOSEN, WIDGET)
     try:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from explorer.chips.mechanisms import paper_tile
 from explorer.chips.mt3000 import Mt3000
-from explorer.config.units import BINARY_BYTES, human, significant
+from explorer.config.units import human, significant
 from explorer.costs.gemm import GemmCluster, GemmTile
 from explorer.costs.loop_orders import (
     Traffic,
@@ -43,6 +43,7 @@ PAPER_ROWS = 30
 WORTH_NAMING = 1e-3
 OWN = "Another shape"
 PRODUCT_WIDTH = 420
+KIB = 1024
 FIRST = Product(1024, 4096, 4096)
 CAUSES = {
     "x_transfer": "reading X, which nothing hides",
@@ -260,7 +261,7 @@ def _column(choice: Choice, parts: Critical, search: TileSearch) -> dict[str, st
     limits = (cluster.sm_bytes, cluster.am_bytes, cluster.gsm_bytes)
     used = (taken.sm_bytes, taken.am_bytes, taken.gsm_bytes)
     memories = {
-        f"{name} taken": f"{float(size):,.0f} B of {human(float(limit), BINARY_BYTES)}"
+        f"{name} taken": f"{_kib(float(size))} of {_kib(float(limit))} KiB"
         for name, size, limit in zip(("SM", "AM", "GSM"), used, limits, strict=True)
     }
     if choice.rank is None or float(choice.tile.m2) < 1:
@@ -280,6 +281,11 @@ def _column(choice: Choice, parts: Critical, search: TileSearch) -> dict[str, st
         "Idle in the last round": "–" if split else human(float(idle), "DSPs"),
         **memories,
     }
+
+
+def _kib(size_bytes: float) -> str:
+    """Return bytes in KiB, whole ones without decimals."""
+    return f"{size_bytes / KIB:,.2f}".removesuffix(".00")
 
 
 def _traffic(product: Product, tile: GemmTile, cluster: GemmCluster) -> None:

@@ -11,6 +11,7 @@ from explorer.costs.arrays import ZERO
 from explorer.costs.gemm import ACCUMULATOR_BYTES, tile_bytes
 from explorer.costs.memory import STORAGE_BYTES
 from explorer.fidelity.measurements import shipped_measurements
+from explorer.plots.coinciding import coinciding_sentence
 from explorer.plots.halves import (
     PRECISIONS,
     Pair,
@@ -18,6 +19,7 @@ from explorer.plots.halves import (
     halves_figure,
     measured_pairs,
     pairs,
+    speed_ups,
 )
 from explorer.ui.charts import chart
 from explorer.ui.tables import show_table
@@ -36,9 +38,9 @@ def view(machine: Mt3000) -> None:
         "Speed-up of FP16 over FP32 against columns, predicted and measured",
     )
     st.caption(
-        "The 36 products of Table VIII, each precision at its own tile. Measured points are the "
-        "published machine's; the lines follow the sliders. The bandwidth share of mixed streams "
-        "is fitted."
+        "The 36 products of Table VIII, each precision at its own tile. Open circles were measured "
+        "on the published machine, each in the colour of its M; the lines follow the sliders. The "
+        f"bandwidth share of mixed streams is fitted.{coinciding_sentence(speed_ups(found))}"
     )
     st.markdown("**What changes in the tile**")
     rows = []
@@ -50,10 +52,10 @@ def view(machine: Mt3000) -> None:
                 "precision": name.upper(),
                 "rows a DSP, M_2": human(float(tile.m2)),
                 "rows a round": human(float(tile.m2 * cluster.dsps)),
-                "columns of the kernel, N_1": human(float(cluster.kernel_columns)),
+                "kernel columns, N_1": human(float(cluster.kernel_columns)),
                 "peak": human(float(cluster.peak_macs_per_second), "MAC/s"),
                 "SM taken": human(float(taken.sm_bytes), "iB"),
-                "AM of FP32 accumulators": human(share, "fraction"),
+                "AM of FP32 sums": human(share, "fraction"),
             }
         )
     show_table(rows)

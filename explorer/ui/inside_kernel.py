@@ -22,6 +22,7 @@ from explorer.costs.kernel import (
     unpipelined_kernel,
 )
 from explorer.costs.memory import STORAGE_BYTES
+from explorer.plots.coinciding import coinciding_sentence
 from explorer.plots.microkernel import utilisation_data, utilisation_figure
 from explorer.ui.charts import chart
 from explorer.ui.tables import show_table
@@ -64,10 +65,15 @@ def view(machine: Mt3000) -> None:
     chosen = str(st.selectbox("Kernel", list(KERNELS), key="inside:kernel"))
     with answer:
         st.markdown(_sentence(chosen, plans, machine))
+        lines = utilisation_data(plans)
         chart(
-            utilisation_figure(utilisation_data(plans), float(depth)),
+            utilisation_figure(lines, float(depth)),
             "utilisation",
             "Multiply-add slots that each micro-kernel uses against the depth of a call",
+        )
+        st.caption(
+            "A line a kernel: share of its multiply-add slots, filling and draining included."
+            + coinciding_sentence({line.name: line.shares for line in lines})
         )
     _grid(plans[chosen], KERNELS[chosen].precision)
     _comparison(plans, machine)

@@ -31,7 +31,7 @@ from explorer.serving.slice_study import (
     slices_that_run,
 )
 from explorer.serving.stages import slowest_prefill_share
-from explorer.ui import numbers, state
+from explorer.ui import numbers, state, story
 from explorer.ui.background import fingerprint_of
 from explorer.ui.charts import chart
 from explorer.ui.plan_remarks import remarks
@@ -52,11 +52,13 @@ def page() -> None:
     try:
         require_slicing(scenario)
     except InputError:
-        chip = plain(scenario.chip_document().name)
+        chip = scenario.chip_document()
         st.info(
-            f"Slices belong to the Ascend 910A's overlapped all-reduce, and this scenario runs "
-            f"on the {chip}."
+            "Slices belong to the Ascend 910A's overlapped all-reduce, and this scenario runs "
+            f"on the {plain(chip.name)}. What its own time goes to, all-reduces among it, is "
+            "told here:"
         )
+        story.elsewhere(story.SLICES, chip.family)
         return
     if scenario.measured.prefill_seconds is not None:
         st.info(TYPED_IN)
@@ -222,7 +224,7 @@ def _numbers(scenario: Scenario, study: SliceStudy) -> None:
     plan = scenario.plan
     st.markdown(
         "**How the other figures follow.** A rate is rows over the time of the pass; every point "
-        f"of the {study.rows.size} x {study.counts.size} passes behind the charts is such a pass. "
+        f"of the {study.rows.size} × {study.counts.size} passes behind the charts is such a pass. "
         "The rule doubles the slices while each keeps at least "
         f"{int(plan.min_rows_per_slice):,} rows, up to {int(plan.max_slices)} (Ascend TP "
         "Collective Overlap section 4). A loss is the pass of a choice over that of the best "

@@ -43,6 +43,13 @@ LEADS_TO = {
 ONE_FAMILY = {INSIDE: "mt3000", SLICES: "ascend910a"}
 """Pages that have an answer for chips of one family only."""
 
+ELSEWHERE = {
+    INSIDE: (SLICES, ATTRIBUTION),
+    SLICES: (INSIDE, OVERVIEW),
+    ATTRIBUTION: (OVERVIEW, INSIDE),
+}
+"""Where the answer is for chips that such a page, or a part of it, is not for."""
+
 
 def remember(pages: Iterable[st.Page]) -> None:
     """Keep the pages of this run, to link to them."""
@@ -60,6 +67,26 @@ def next_questions(here: str, family: str) -> None:
     with st.container(horizontal=True, key="next_questions"):
         for path in questions_after(here, family):
             st.page_link(pages[path], label=QUESTIONS[path], icon=":material/arrow_forward:")
+
+
+def elsewhere(here: str, family: str) -> None:
+    """Draw links to the pages that have the answer for a chip that a page has none for.
+
+    Args:
+        here: address of the page that has none.
+        family: family of the scenario's chip.
+    """
+    # A page that is run by itself, without the others, has none to link to.
+    pages: dict[str, st.Page] = st.session_state.get(PAGES, {})
+    for path in answered_by(here, family):
+        if path in pages:
+            st.page_link(pages[path], label=QUESTIONS[path], icon=":material/arrow_forward:")
+
+
+def answered_by(here: str, family: str) -> tuple[str, ...]:
+    """Return the addresses of the pages that answer a page's question for another chip."""
+    places = ELSEWHERE.get(here, ())
+    return tuple(path for path in places if ONE_FAMILY.get(path, family) == family)
 
 
 def questions_after(here: str, family: str) -> tuple[str, ...]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
 from explorer.config.scenario import Scenario, parse_scenario
 from explorer.config.units import given, human, significant
 from explorer.search.objectives import THROUGHPUT
-from explorer.serving.levers import Lever, factor
+from explorer.serving.evaluate import evaluate
+from explorer.serving.levers import Lever, factor, lever_knob
 from explorer.serving.targets import PHASES, Phase, Solution, needed_terms, rate_of, solve
+from explorer.ui import state
 from explorer.ui.folded import folded
 from explorer.ui.sensitivity import with_best_plan
 from explorer.ui.tables import show_table
@@ -20,8 +22,15 @@ from explorer.ui.text import plain
 
 ASCEND = "ascend910a"
 SERVICE = "service"
-PHASE, TARGET = "target:phase", "target:rate"
-PHASE_NAMES = {"prefill": "Prefill", "decode": "Decode", SERVICE: "All pools"}
+PHASE, TARGET, BEST_PLAN = "target:phase", "target:rate", "target:best_plan"
+PHASE_NAMES = {
+    "prefill": "One prefill pipeline",
+    "decode": "One decode pipeline",
+    SERVICE: "All pools",
+}
+TIME_FACTOR = "_time_factor"
+"""Ending of the numbers that multiply times of today, told as a share of them."""
+SLIDERS_END = "slider's end"
 REPORT_TARGET = 2000.0
 """Prefill rate that the report aims at (section 5.5)."""
 MORE_THAN_NOW = 1.5
@@ -32,9 +41,8 @@ MOST_LEVERS, MOST_PAIRS = 12, 5
 def section(scenario: Scenario, measured: Sequence[tuple[int, dict[str, float]]] = ()) -> None:
     """Draw the section; ``measured`` are tables of a pass's rows and seconds by phase."""
     st.subheader("What would it take?", anchor=False)
-    left, right = st.columns(2)
     ascend = scenario.chip_document().family == ASCEND
-    phase: Phase = left.segmented_control(
+    phase: Phase = st.segmented_control(
         "Rate of",
         PHASES,
         default="prefill" if ascend else "service",
@@ -42,14 +50,15 @@ def section(scenario: Scenario, measured: Sequence[tuple[int, dict[str, float]]]
         required=True,
         format_func=PHASE_NAMES.__getitem__,
         persist_state="session",
-        help="One prefill or decode pipeline, or the throughput of all pools.",
+        help="One pipeline: prompt tokens of its passes, or output tokens of its steps. All "
+        "pools: output tokens of all of them together, prefill and decode.",
     )
     present = float(rate_of(scenario, phase))
     if math.isnan(present):
         st.info("The plan does not fit, so that it has no rate to raise.")
         return
-    target = right.number_input(
-        "Target [tokens/s]",
+    target = st.number_input(
+        f"Target of {PHASE_NAMES[phase][0].lower()}{PHASE_NAMES[phase][1:]} [tokens/s]",
         min_value=1e-3,
         max_value=LARGEST_TARGET,
         value=first_target(scenario, phase, present),
@@ -63,14 +72,18 @@ def section(scenario: Scenario, measured: Sequence[tuple[int, dict[str, float]]]
     solution = solved(scenario, phase, float(target))
     plan = scenario.plan
     stages = int(plan.pp_prefill if phase == "prefill" else plan.pp_decode)
-    st.markdown(lead_sentence(solution, stages))
+    st.markdown(f"{lead_sentence(solution, stages)}{pipelines_sentence(scenario, solution)}")
     if phase == SERVICE and not solution.reached:
-        st.markdown(best_plan_sentence(scenario, float(target)))
+        _best_plan(scenario, float(target))
     if solution.levers:
-        show_table(_table(solution))
-        if any(lever.limit for lever in solution.levers):
-            st.caption("In brackets: what on this machine keeps a number from going further.")
-        _more(solution)
+        ends = slider_ends(scenario, solution.levers)
+        show_table(_rows(solution.levers[:MOST_LEVERS], ends))
+        st.caption(
+            "In brackets: what on this machine keeps a number from going further, where the chip's "
+            f"numbers say so; {SLIDERS_END} is only as far as its slider goes, whether or not a "
+            "machine could be built so."
+        )
+        _more(solution, ends)
         _pairs(solution)
         if phase == "prefill" and ascend:
             show_findings(solution)
@@ -121,12 +134,44 @@ def lead_sentence(solution: Solution, stages: int = 1) -> str:
     return _alone(wall, solution)
 
 
+def pipelines_sentence(scenario: Scenario, solution: Solution) -> str:
+    """Return what all pipelines do together, with a space before it; empty where there is one."""
+    if solution.phase == SERVICE:
+        return ""
+    evaluation = evaluate(scenario)
+    pools, each = int(evaluation.pools), 1
+    if solution.phase == "prefill" and not evaluation.inputs.shared:
+        each = int(scenario.plan.dp_prefill)
+    count = pools * each
+    if count <= 1:
+        return ""
+    which = f"{each} in each of {human(float(pools), 'pools')}" if each > 1 else "one a pool"
+    return (
+        f" This is one pipeline of {count} ({which}): all of them together do "
+        f"{significant(count * solution.rate)} tokens/s of {solution.phase} now."
+    )
+
+
+def _best_plan(scenario: Scenario, target: float) -> None:
+    """Tell what the best plan reaches, and offer to put it on the sliders."""
+    st.markdown(best_plan_sentence(scenario, target))
+    found = with_best_plan(scenario, THROUGHPUT, None).plan
+    if found and any(scenario.value(path) != value for path, value in found.items()):
+        st.button("Put the best plan on the sliders", key=BEST_PLAN, on_click=_put_best_plan)
+
+
+def _put_best_plan() -> None:
+    found = with_best_plan(state.scenario(), THROUGHPUT, None).plan
+    if found:
+        state.apply(found)
+
+
 def best_plan_sentence(scenario: Scenario, target: float) -> str:
     """Return whether the best plan reaches a throughput on the machine as it is."""
     best = with_best_plan(scenario, THROUGHPUT, None).now
     reached = f"reaches {significant(best)} tokens/s on the machine as it is"
     if best >= target:
-        return f"**A better plan is enough**: the best one {reached}. The search finds it."
+        return f"**A better plan is enough**: the best one {reached}."
     return (
         f"No plan is enough: the best one {reached}. Put it on the sliders first, and what is "
         "needed beyond it is told here."
@@ -138,7 +183,7 @@ def _alone(wall: str, solution: Solution) -> str:
     if not solution.alone:
         nearest = solution.not_alone[:1]
         tail = "".join(
-            f" The nearest, {plain(item.label)}, ends at {significant(item.best_rate)} tokens/s."
+            f" The nearest, {plain(named(item))}, ends at {significant(item.best_rate)} tokens/s."
             for item in nearest
         )
         return f"{wall} **No single number can do it.**{tail}"
@@ -147,7 +192,7 @@ def _alone(wall: str, solution: Solution) -> str:
     more = f" {others} more can do it alone." if others else ""
     times = f", a change of {_factor(first.times)}" if _finite(first.times) else ""
     return (
-        f"{wall} The least change is **{plain(first.label)}**: from {shown(first, first.now)} to "
+        f"{wall} The least change is **{plain(named(first))}**: from {shown(first, first.now)} to "
         f"{shown(first, first.needed)}{times}.{more}"
     )
 
@@ -175,17 +220,48 @@ def measured_sentence(rows: int, table: dict[str, float], target: float) -> str:
     )
 
 
+def named(lever: Lever) -> str:
+    """Return a lever's name for people."""
+    if lever.path.endswith(TIME_FACTOR):
+        return lever.label.replace("against today's", "(today's is 100 %)")
+    return lever.label
+
+
 def shown(lever: Lever, value: float | str | None) -> str:
     """Return a lever's value for people."""
     if value is None or isinstance(value, str):
         return value or "–"
-    return human(float(value), lever.unit)
+    if lever.path.endswith(TIME_FACTOR):
+        return human(float(value), "fraction")
+    text = human(float(value), lever.unit)
+    return f"{text.removesuffix(' x')} ×" if lever.unit == "x" else text
 
 
-def best_shown(lever: Lever) -> str:
-    """Return a lever's best value, and what keeps it from going further on this machine."""
+def best_shown(lever: Lever, ends: Mapping[str, tuple[float, float]]) -> str:
+    """Return a lever's best value, and what keeps it from going further.
+
+    Args:
+        lever: one number.
+        ends: what ``slider_ends`` gives.
+    """
     value = shown(lever, lever.best)
-    return f"{value} ({lever.limit})" if lever.limit else value
+    if lever.limit:
+        return f"{value} ({lever.limit})"
+    # Nothing is below zero, so that there no slider stands in the way.
+    at_end = lever.best > 0 and any(
+        math.isclose(lever.best, end) for end in ends.get(lever.path, ())
+    )
+    return f"{value} ({SLIDERS_END})" if at_end else value
+
+
+def slider_ends(scenario: Scenario, levers: Sequence[Lever]) -> dict[str, tuple[float, float]]:
+    """Return the least and the largest value that the slider of each lever has, by path."""
+    knobs = {lever.path: lever_knob(scenario, lever.path) for lever in levers}
+    return {
+        path: (float(knob.minimum), float(knob.maximum))
+        for path, knob in knobs.items()
+        if knob is not None
+    }
 
 
 def _finite(times: float | None) -> bool:
@@ -197,44 +273,40 @@ def _factor(times: float | None) -> str:
     return "–" if times is None else f"{significant(times)} times"
 
 
-def _table(solution: Solution) -> list[dict[str, str]]:
-    return _rows(solution.levers[:MOST_LEVERS])
-
-
-def _rows(levers: Sequence[Lever]) -> list[dict[str, str]]:
+def _rows(levers: Sequence[Lever], ends: Mapping[str, tuple[float, float]]) -> list[dict[str, str]]:
     return [
         {
-            "number": plain(lever.label),
+            "number": plain(named(lever)),
             "now": shown(lever, lever.now),
             "needed": "cannot" if lever.needed is None else shown(lever, lever.needed),
             "times": significant(lever.times or 0.0) if _finite(lever.times) else "–",
-            "at its best": best_shown(lever),
-            "reaches": f"{significant(lever.best_rate)} tokens/s",
+            "at its best": best_shown(lever, ends),
+            "reaches [tokens/s]": significant(lever.best_rate),
         }
         for lever in levers
     ]
 
 
-def _more(solution: Solution) -> None:
+def _more(solution: Solution, ends: Mapping[str, tuple[float, float]]) -> None:
     rest = solution.levers[MOST_LEVERS:]
     if rest:
         cannot = all(lever.needed is None for lever in rest)
         title = f"{len(rest)} more{' that cannot' if cannot else ''}"
         with folded(title, "levers") as is_open:
             if is_open:
-                show_table(_rows(rest))
+                show_table(_rows(rest, ends))
 
 
 def _pairs(solution: Solution) -> None:
     if not solution.pairs:
         alone = solution.alone
-        tail = f" than {plain(alone[0].label)} alone" if alone else " that reaches it"
+        tail = f" than {plain(named(alone[0]))} alone" if alone else " that reaches it"
         st.markdown(f"No pair of the nearest numbers is cheaper{tail}.")
         return
     least = solution.alone[0] if solution.alone else None
     tail = ""
     if least is not None and (least.times or 0.0) <= solution.pairs[0].cost:
-        tail = f"; none changes less than {plain(least.label)} alone"
+        tail = f"; none changes less than {plain(named(least))} alone"
     st.markdown(f"**Two together**, the least product of both factors first{tail}:")
     show_table(
         [
@@ -251,7 +323,7 @@ def _pairs(solution: Solution) -> None:
 def _part(lever: Lever, value: float) -> str:
     times = factor(lever.now, value)
     return (
-        f"{plain(lever.label)}: {shown(lever, lever.now)} → {shown(lever, value)} "
+        f"{plain(named(lever))}: {shown(lever, lever.now)} → {shown(lever, value)} "
         f"({_factor(times)})"
     )
 
@@ -288,7 +360,7 @@ def _finding(name: str, lever: Lever, solution: Solution) -> str:
         )
     times = f", {_factor(lever.times)}" if _finite(lever.times) else ""
     return (
-        f"**{name}** can: {plain(lever.label)} from {shown(lever, lever.now)} to "
+        f"**{name}** can: {plain(named(lever))} from {shown(lever, lever.now)} to "
         f"{shown(lever, lever.needed)}{times}."
     )
 
