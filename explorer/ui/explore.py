@@ -193,7 +193,7 @@ def _memory(evaluation: Evaluation, tile: Tile | None) -> None:
     )
     if tile is not None:
         st.caption(
-            f"Tile: the best single-level FP32 tile (Eqs 4-5) is {tile.m} x {tile.k} x {tile.n}, "
+            f"Tile: the best single-level FP32 tile (Eqs 4-5) is {tile.m} × {tile.k} × {tile.n}, "
             f"{significant(tile.intensity)} MAC/B."
         )
 
