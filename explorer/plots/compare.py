@@ -42,8 +42,13 @@ class TimeBar(NamedTuple):
 
     @property
     def total_seconds(self) -> float:
-        """All of them."""
+        """All of them; none where a request ends with its first token and nothing is decoded."""
         return sum(self.seconds.values())
+
+    def share(self, bound: Bound) -> float:
+        """Return the part of the time that a bound takes, 0 of no time."""
+        total = self.total_seconds
+        return self.seconds.get(bound, 0.0) / total if total else 0.0
 
 
 def short(name: str) -> str:
@@ -114,7 +119,7 @@ def time_figure(bars: Sequence[TimeBar]) -> go.Figure:
             marker={"color": COLOUR_OF_BOUND[bound], "line": EDGE},
             customdata=[
                 f"{label}: {human(value, 's')} of {human(bar.total_seconds, 's')} a batch, "
-                f"{significant(100 * value / bar.total_seconds)} %, bound by "
+                f"{significant(100 * bar.share(bound))} %, bound by "
                 f"{NAME_OF_BOUND[bound]}"
                 for label, value, bar in zip(labels, seconds, bars, strict=True)
             ],
