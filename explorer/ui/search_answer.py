@@ -19,7 +19,7 @@ from explorer.search.objectives import Objective
 from explorer.search.samplers import SAMPLERS
 from explorer.search.study import SearchResult
 from explorer.search.verdict import SAME, at_most, plans
-from explorer.serving.evaluate import evaluate
+from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.notes import plan_notes
 from explorer.ui import state
 from explorer.ui.background import waiting_words
@@ -28,6 +28,7 @@ from explorer.ui.text import plain
 
 UNCHANGED_HIDDEN = ("slices", "max_slices", "min_rows_per_slice")
 COMPARING = "comparing"
+METRIC_WIDTH = 225
 CONSTRAINT_WORDS = {"ttft": "time to first token", "tpot": "time per output token"}
 DOING = {
     "searching": "trials",
@@ -88,6 +89,19 @@ def machine_and_model(scenario: Scenario) -> str:
     """Return what a plan is for."""
     chip, model = scenario.chip_document(), scenario.model_document()
     return f"{plain(model.name)} on {plain(chip.name)}"
+
+
+def plan_figures(objective: Objective, value: float, best: Evaluation) -> None:
+    """Draw what a search's best plan gives, its objective first."""
+    rows = [
+        (objective.label.capitalize(), human(value)),
+        ("Throughput", human(float(best.objective("throughput")), "tokens/s")),
+        ("Time to first token", human(float(best.ttft_seconds), "s")),
+        ("Time per output token", human(float(best.tpot_seconds), "s")),
+    ]
+    with st.container(horizontal=True):
+        for label, text in rows:
+            st.metric(label, text, border=True, width=METRIC_WIDTH)
 
 
 def plan_value(value: object, unit: str) -> str:

@@ -22,6 +22,7 @@ from explorer.ui.search_answer import (
     apply_plan,
     machine_and_model,
     nothing_feasible,
+    plan_figures,
     plan_value,
     progress,
     searched_beside,
@@ -59,7 +60,7 @@ def answer_first(job: SearchJob, status: JobStatus, asked: Scenario, objective: 
         return
     best = evaluate(status.best)
     _headline(status, bool(elsewhere))
-    _figures(searched, status.best_value, best)
+    plan_figures(searched, status.best_value, best)
     if status.finished or status.state == COMPARING:
         _offer(job, status.best, asked, bool(elsewhere))
         _left_over(job, best)
@@ -167,18 +168,6 @@ def _headline(status: JobStatus, elsewhere: bool) -> None:
         else:
             st.badge("not proved", color="gray")
     st.markdown(f"For {machine_and_model(status.best)}.")
-
-
-def _figures(objective: Objective, value: float, best: Evaluation) -> None:
-    rows = [
-        (objective.label.capitalize(), human(value)),
-        ("Throughput", human(float(best.objective("throughput")), "tokens/s")),
-        ("Time to first token", human(float(best.ttft_seconds), "s")),
-        ("Time per output token", human(float(best.tpot_seconds), "s")),
-    ]
-    with st.container(horizontal=True):
-        for label, text in rows:
-            st.metric(label, text, border=True, width=225)
 
 
 def _offer(job: SearchJob, best: Scenario, asked: Scenario, elsewhere: bool) -> None:

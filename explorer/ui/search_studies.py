@@ -35,6 +35,7 @@ from explorer.search.study import SearchResult, SearchSettings, Stopped
 from explorer.serving.evaluate import evaluate
 from explorer.ui import state
 from explorer.ui.charts import chart
+from explorer.ui.search_answer import plan_figures
 from explorer.ui.text import plain
 
 NAME, OWN, FRESH = "study_name", "own_study", "fresh_study"
@@ -199,19 +200,10 @@ def _nobody_works_on(search: SharedSearch) -> bool:
 
 
 def _best(result: SearchResult, best: Scenario) -> None:
-    evaluation = evaluate(best)
     word = "Best so far" if result.stopped else f"Best of {result.trials:,} trials"
     chip, model = best.chip_document().name, best.model_document().name
     st.markdown(f"**{word}** for {plain(model)} on {plain(chip)}")
-    rows = [
-        (_in_its_words(result).label.capitalize(), human(result.best_value)),
-        ("Throughput", human(float(evaluation.objective("throughput")), "tokens/s")),
-        ("Time to first token", human(float(evaluation.ttft_seconds), "s")),
-        ("Time per output token", human(float(evaluation.tpot_seconds), "s")),
-    ]
-    with st.container(horizontal=True):
-        for label, text in rows:
-            st.metric(label, text, border=True, width=225)
+    plan_figures(_in_its_words(result), result.best_value, evaluate(best))
     clicked = st.button(
         "Put this search's plan on the sliders",
         key="apply_study",
