@@ -96,9 +96,13 @@ def take_part(
 
 @contextmanager
 def _asked_to_end() -> Iterator[list[int]]:
-    """Collect the signals that ask for the end; each works as usual from the second time on."""
+    """Collect the signals that ask for the end; each works as usual from the second time on.
+
+    One that is ignored stays so: a shell's background job is not meant by the Ctrl-C of another.
+    """
     asked: list[int] = []
-    usual = {number: signal.getsignal(number) for number in SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    usual = {number: old for number, old in handlers.items() if old is not signal.SIG_IGN}
 
     def ask(number: int, _frame: FrameType | None) -> None:
         asked.append(number)
@@ -108,13 +112,13 @@ def _asked_to_end() -> Iterator[list[int]]:
         with suppress(OSError, ValueError):
             os.write(sys.stderr.fileno(), NOTED)
 
-    for number in SIGNALS:
+    for number in usual:
         signal.signal(number, ask)
     try:
         yield asked
     finally:
-        for number in SIGNALS:
-            signal.signal(number, usual[number])
+        for number, handler in usual.items():
+            signal.signal(number, handler)
 
 
 def _say_that_it_waits() -> Callable[[int], None]:

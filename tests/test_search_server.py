@@ -34,8 +34,10 @@ PATIENCE_S = 120
 NUMBERS = itertools.count()
 
 WORKER_THAT_HANGS = """
-import pathlib, sys, time
+import pathlib, signal, sys, time
 from explorer.search import trials
+# As from a terminal: a shell's background job starts with it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 evaluate, calls = trials.evaluate, 0
 
 def hanging(scenario):

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 from optuna.trial import TrialState
 
+from explorer import storage_options
 from explorer.cli import main
+from explorer.search import trials
 from explorer.search.storage import open_storage
 from tests.scenarios import MT3000
 from tests.test_search_server import WORKER_THAT_HANGS, wait_for
@@ -190,3 +192,25 @@ def test_signals_work_as_before_once_a_search_has_ended(
     assert run(capsys, *SEARCH)[0] == 0
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
     assert os.environ["EXPLORER_STORAGE"] == str(journal)
+
+
+def test_an_ignored_ctrl_c_stays_ignored(
+    journal: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    during = []
+
+    def noted(*arguments: Any) -> Any:
+        during.append([signal.getsignal(number) for number in storage_options.SIGNALS])
+        return evaluate(*arguments)
+
+    evaluate = trials.evaluate
+    monkeypatch.setattr(trials, "evaluate", noted)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert run(capsys, *SEARCH)[0] == 0
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    interrupt, terminate = during[0]
+    assert interrupt is signal.SIG_IGN
+    assert callable(terminate)
