@@ -1,4 +1,4 @@
-"""What imports made is left out of the collection of garbage that follows each run."""
+"""What imports made is left out of the collection of garbage."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from explorer.plots.style import (
     add_assumed_key,
     base_figure,
     hatched,
+    legend_entry,
     resource,
     words,
 )
@@ -58,9 +59,7 @@ def breakdown_figure(parts: tuple[Part, ...]) -> go.Figure:
             y=[part.pool],
             x=[100 * part.share],
             orientation="h",
-            name=name,
-            legendgroup=name,
-            showlegend=name not in named,
+            **legend_entry(name, named),
             marker={
                 "color": colour,
                 "line": EDGE,
@@ -76,7 +75,6 @@ def breakdown_figure(parts: tuple[Part, ...]) -> go.Figure:
                 f"{', by assumed or fitted numbers' if part.assumed else ''}<extra></extra>"
             ),
         )
-        named.add(name)
     if any(part.assumed and part.share >= SMALLEST_SHARE for part in parts):
         add_assumed_key(figure)
     figure.update_layout(barmode="stack", uniformtext={"minsize": SMALLEST_TEXT, "mode": "hide"})

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from explorer.config.units import human
 from explorer.costs.buffering import Interval, Timeline
 from explorer.plots.palette import ACTIVATIONS, COMPUTE, NEUTRAL, WEIGHTS
-from explorer.plots.style import RESOURCE_OF_COLOUR, base_figure, hatched
+from explorer.plots.style import RESOURCE_OF_COLOUR, base_figure, hatched, legend_entry
 
 MOST_BARS = 180
 US = 1e6
@@ -42,16 +42,13 @@ def gantt_figure(gantt: Gantt) -> go.Figure:
     figure = base_figure(300, "gantt")
     named: set[str] = set()
     for what, (row, colour) in ROWS.items():
-        resource = RESOURCE_OF_COLOUR[colour]
         bars = [bar for bar in gantt.bars if bar.what == what]
         figure.add_bar(
             y=[row] * len(bars),
             x=[US * (bar.end_seconds - bar.start_seconds) for bar in bars],
             base=[US * bar.start_seconds for bar in bars],
             orientation="h",
-            name=resource,
-            legendgroup=resource,
-            showlegend=resource not in named,
+            **legend_entry(RESOURCE_OF_COLOUR[colour], named),
             marker={
                 "color": colour,
                 "pattern": {
@@ -67,7 +64,6 @@ def gantt_figure(gantt: Gantt) -> go.Figure:
             ],
             hovertemplate=f"{row}, %{{customdata}}<extra></extra>",
         )
-        named.add(resource)
     figure.add_bar(
         x=[None],
         y=[None],

@@ -17,6 +17,7 @@ from explorer.plots.style import (
     EDGE,
     NAME_OF_BOUND,
     base_figure,
+    legend_entry,
     resource,
     words,
 )
@@ -113,9 +114,7 @@ def time_figure(bars: Sequence[TimeBar]) -> go.Figure:
             y=labels,
             x=seconds,
             orientation="h",
-            name=resource(bound),
-            legendgroup=resource(bound),
-            showlegend=resource(bound) not in named,
+            **legend_entry(resource(bound), named),
             marker={"color": COLOUR_OF_BOUND[bound], "line": EDGE},
             customdata=[
                 f"{label}: {human(value, 's')} of {human(bar.total_seconds, 's')} a batch, "
@@ -125,7 +124,6 @@ def time_figure(bars: Sequence[TimeBar]) -> go.Figure:
             ],
             hovertemplate="%{customdata}<extra></extra>",
         )
-        named.add(resource(bound))
     figure.update_layout(
         barmode="stack",
         xaxis={"title": "time of one batch [s]", "rangemode": "tozero"},

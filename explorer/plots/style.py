@@ -131,6 +131,13 @@ def words(name: str) -> str:
     return text[0].upper() + text[1:]
 
 
+def legend_entry(name: str, named: set[str]) -> dict[str, object]:
+    """Return what traces of one name say to share a legend entry, and add it to ``named``."""
+    first = name not in named
+    named.add(name)
+    return {"name": name, "legendgroup": name, "showlegend": first}
+
+
 def lowered(text: str) -> str:
     """Return a name as it stands within a sentence; ``KV`` and ``Q/K/V`` keep their capitals."""
     return text if text[1:2].isupper() or text[1:2] == "/" else f"{text[0].lower()}{text[1:]}"

@@ -26,13 +26,13 @@ from explorer.ui.believe_words import measured_sentence
 from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.lever_words import lever_sentence
+from explorer.ui.page_style import METRIC_WIDTH
 from explorer.ui.plan_remarks import remarks
 from explorer.ui.slice_words import TYPED_IN
 from explorer.ui.text import plain
 
 DeltaColour = Literal["normal", "inverse", "off"]
 UNCHANGED = 5e-4
-METRIC_WIDTH = 225
 MANY_TIMES = 10
 SHARED_PHASES = ("prefill", "decode")
 TILE_PRECISION = "fp32"

@@ -14,11 +14,11 @@ from explorer.config.own_model import LEAD, model_from_json, with_model
 from explorer.config.quantity import listed
 from explorer.config.units import human, significant
 from explorer.ui import state, uploads
+from explorer.ui.page_style import METRIC_WIDTH
 from explorer.ui.text import plain
 
 LARGEST_UPLOAD_MB = 4
 UPLOAD, READ, REFUSED = "own:model_file", "own:model", "own:model_refused"
-METRIC_WIDTH = 225
 BILLION, MILLION = 1e9, 1e6
 
 

@@ -20,6 +20,7 @@ from explorer.serving.simulation_results import Quantiles, Simulation
 from explorer.ui import state
 from explorer.ui.charts import chart
 from explorer.ui.folded import folded
+from explorer.ui.page_style import METRIC_WIDTH
 from explorer.ui.pipeline_controls import arrivals_controls, current_trace
 from explorer.ui.pipeline_downloads import downloads
 from explorer.ui.pipeline_policies import policies_section
@@ -27,7 +28,6 @@ from explorer.ui.pipeline_rates import rates_section
 from explorer.ui.pipeline_run import simulated
 from explorer.ui.text import plain
 
-METRIC_WIDTH = 225
 NEARLY_ALL = 0.999
 NO_GAP = 1e-4
 

@@ -24,11 +24,11 @@ from explorer.serving.notes import plan_notes
 from explorer.ui import state
 from explorer.ui.background import waiting_words
 from explorer.ui.charts import chart
+from explorer.ui.page_style import METRIC_WIDTH
 from explorer.ui.text import plain
 
 UNCHANGED_HIDDEN = ("slices", "max_slices", "min_rows_per_slice")
 COMPARING = "comparing"
-METRIC_WIDTH = 225
 CONSTRAINT_WORDS = {"ttft": "time to first token", "tpot": "time per output token"}
 DOING = {
     "searching": "trials",

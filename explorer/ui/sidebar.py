@@ -5,10 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from explorer.config.errors import InputError
-from explorer.config.knobs import scenario_knobs
 from explorer.config.links import apply_texts, split_assignments
 from explorer.config.presets import load_scenario_preset, scenario_presets
-from explorer.config.scenario import WORD_FIELDS, Scenario, knob_at
+from explorer.config.scenario import WORD_FIELDS, Scenario, knob_at, paths_of
 from explorer.ui import state
 from explorer.ui.controls import knob_slider
 from explorer.ui.folded import folded
@@ -256,8 +255,7 @@ def _exact_entered() -> None:
 def _with_path(scenario: Scenario, assignment: str) -> str:
     """Return ``name=value`` with the path of the control that has this name, if there is one."""
     name, equals, value = (part.strip() for part in assignment.partition("="))
-    hardware = (f"hardware.{quantity}" for quantity in scenario.chip_document().quantities)
-    for path in (*scenario_knobs(), *hardware):
+    for path in paths_of(scenario):
         knob = knob_at(scenario, path)
         if knob is not None and name.casefold() == knob.label.casefold():
             return f"{path}{equals}{value}"

@@ -63,10 +63,8 @@ def next_questions(here: str, family: str) -> None:
         here: address of the page, empty for the first.
         family: family of the scenario's chip.
     """
-    pages: dict[str, st.Page] = st.session_state[PAGES]
     with st.container(horizontal=True, key="next_questions"):
-        for path in questions_after(here, family):
-            st.page_link(pages[path], label=QUESTIONS[path], icon=":material/arrow_forward:")
+        _links(questions_after(here, family))
 
 
 def elsewhere(here: str, family: str) -> None:
@@ -76,19 +74,26 @@ def elsewhere(here: str, family: str) -> None:
         here: address of the page that has none.
         family: family of the scenario's chip.
     """
-    # A page that is run by itself, without the others, has none to link to.
-    pages: dict[str, st.Page] = st.session_state.get(PAGES, {})
-    for path in answered_by(here, family):
-        if path in pages:
-            st.page_link(pages[path], label=QUESTIONS[path], icon=":material/arrow_forward:")
+    _links(answered_by(here, family))
 
 
 def answered_by(here: str, family: str) -> tuple[str, ...]:
     """Return the addresses of the pages that answer a page's question for another chip."""
-    places = ELSEWHERE.get(here, ())
-    return tuple(path for path in places if ONE_FAMILY.get(path, family) == family)
+    return _with_an_answer(ELSEWHERE.get(here, ()), family)
 
 
 def questions_after(here: str, family: str) -> tuple[str, ...]:
     """Return the addresses of the pages that come next; none that has no answer for a chip."""
-    return tuple(path for path in LEADS_TO[here] if ONE_FAMILY.get(path, family) == family)
+    return _with_an_answer(LEADS_TO[here], family)
+
+
+def _with_an_answer(paths: Iterable[str], family: str) -> tuple[str, ...]:
+    return tuple(path for path in paths if ONE_FAMILY.get(path, family) == family)
+
+
+def _links(paths: Iterable[str]) -> None:
+    # A page that is run by itself, without the others, has none to link to.
+    pages: dict[str, st.Page] = st.session_state.get(PAGES, {})
+    for path in paths:
+        if path in pages:
+            st.page_link(pages[path], label=QUESTIONS[path], icon=":material/arrow_forward:")
