@@ -24,7 +24,8 @@ from explorer.plots.style import (
 from explorer.serving.evaluate import Evaluation
 
 OPEN = {"prefill": "", "decode": "-open"}
-LABEL_PLACES = {"prefill": "bottom left", "decode": "bottom right"}
+LABEL_PLACES = {"prefill": "top left", "decode": "bottom right"}
+"""Off the roof, which rises from the left below and turns flat."""
 DASHES: tuple[Dash, ...] = ("solid", "dash", "dot")
 
 

@@ -213,9 +213,12 @@ def _pipeline(evaluation: Evaluation, feasible: bool) -> None:
     hidden = (
         f" {timeline.hidden_rows} more rows alike are left out." if timeline.hidden_rows else ""
     )
+    numbered = (
+        "" if phases else " Numbers count the batches; a bar too short for one has its colour."
+    )
     st.caption(
         f"Steady state: a batch of {human(float(evaluation.batch), 'requests')} every "
-        f"{human(timeline.interval_seconds, 's')}.{hidden}"
+        f"{human(timeline.interval_seconds, 's')}.{numbered}{hidden}"
     )
 
 
