@@ -132,7 +132,8 @@ def _figure(document: dict[str, Any], path: tuple[str, ...]) -> float | None:
 
 
 def _change(value: float | None, reference: float | None) -> str | None:
-    if value is None or not reference:
+    # A ratio says nothing where memory that is free becomes memory that is short.
+    if value is None or not reference or value / reference < 0:
         return None
     change = value / reference - 1
     if abs(change) < UNCHANGED:
