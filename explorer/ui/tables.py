@@ -30,7 +30,7 @@ def show_table(rows: pd.DataFrame | Sequence[Mapping[str, str]], *, index: bool 
 
 
 def show_still_table(frame: pd.DataFrame) -> None:
-    """Show a frame that no slider of the sidebar changes, cells as Markdown, as wide as the page."""
+    """Show a frame that no slider changes as wide as the page, its cells as Markdown."""
     st.table(joined(frame), hide_index=True)
 
 
