@@ -1,4 +1,4 @@
-"""The ``simulate`` command: a service in time, the largest rate that holds, the least clusters."""
+"""The ``simulate`` command: a service in time, the largest rate that holds, the fewest clusters."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     asked.add_argument(
         "--least-clusters",
         action="store_true",
-        help="look for the least clusters that hold at --rate",
+        help="look for the fewest clusters that hold at --rate",
     )
 
 
@@ -184,14 +184,14 @@ def largest_rate_text(found: LargestRate) -> str:
 
 
 def least_clusters_text(found: LeastClusters) -> str:
-    """Return a search for the least clusters as text, the answer first."""
+    """Return a search for the fewest clusters as text, the answer first."""
     runs = human(float(len(found.probes)), "runs")
     rate = human(found.rate_requests_per_second, "requests/s")
     best = found.best
     if best is None:
         return f"no number of pools was found that holds at {rate} ({runs})"
     lines = [
-        f"least clusters at {rate}: {best.clusters:,} = {best.pools} pools of "
+        f"fewest clusters at {rate}: {best.clusters:,} = {best.pools} pools of "
         f"{best.clusters_per_pool}, {best.dp_prefill} prefill pipelines each",
         f"  the steady state alone would need {best.least_pools} pools; {runs}",
     ]

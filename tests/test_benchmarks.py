@@ -1,14 +1,17 @@
 """The benchmarks' one command: what it prints, and the sums behind its columns."""
 
 import re
+from base64 import b64decode
 
 import pytest
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from explorer.search.certificate import Blocks, certify
 from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN
 from tests.benchmarks import evaluation
 from tests.benchmarks.__main__ import PARTS, main
 from tests.benchmarks.measuring import Row, exponent, in_turns, table
+from tests.benchmarks.steps import ROUTES, recorded
 
 
 def test_one_part_is_measured_and_printed_with_its_floor_and_growth(capsys):
@@ -62,3 +65,17 @@ def test_the_bare_pass_finds_what_the_model_finds():
     passes = [evaluation.bare_pass(evaluation.ready(block)) for block in Blocks(space)]
     assert min(value for value, count in passes if count) == pytest.approx(found.optimum)
     assert sum(count for _, count in passes) == found.feasible
+
+
+def test_the_floors_draw_what_the_page_draws():
+    """All elements of the page are recorded, its charts among them, and a step changes them."""
+    before, after = recorded(ROUTES[0])
+    for position in (before, after):
+        sent = [ForwardMsg.FromString(b64decode(element)) for element in position.elements]
+        kinds = [message.delta.new_element.WhichOneof("type") for message in sent]
+        assert kinds.count("plotly_chart") == len(position.figures) > 0
+        assert kinds.count("slider") > 10
+        assert all(message.metadata.delta_path for message in sent)
+    assert len(before.elements) == len(after.elements)
+    assert before.figures != after.figures
+    assert before.elements != after.elements

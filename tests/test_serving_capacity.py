@@ -1,4 +1,4 @@
-"""The largest rate that holds, and the least clusters for one, against trying everything."""
+"""The largest rate that holds, and the fewest clusters for one, against trying everything."""
 
 import math
 

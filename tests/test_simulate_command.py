@@ -166,7 +166,7 @@ def test_the_largest_rate_and_the_least_clusters_come_first(capsys):
     assert least["clusters"] == least["pools"] * least["clusters_per_pool"]
     code, out, _ = run(capsys, "simulate", MT3000, "--least-clusters", "--rate", "12", *limits)
     assert code == 0
-    assert out.startswith("least clusters at 12 requests/s: ")
+    assert out.startswith("fewest clusters at 12 requests/s: ")
 
 
 def test_a_search_that_finds_nothing_says_so(capsys):

@@ -67,6 +67,7 @@ def breakdown_figure(parts: tuple[Part, ...]) -> go.Figure:
             },
             text=[words(part.name)],
             textposition="inside",
+            textangle=0,
             insidetextanchor="middle",
             insidetextfont={"color": text_on(colour)},
             hovertemplate=(

@@ -23,7 +23,7 @@ from explorer.serving.evaluate import Evaluation
 
 FULL = 100.0
 PERCENT_A_LETTER = 4.5
-"""Share of a capacity that a letter takes where the page is narrow."""
+"""Share of a capacity that a letter takes where the page is narrow and no bar is above 100 %."""
 ROOM_FOR_TEXT = 1.45
 LEGEND_AND_AXIS = 130
 """Height of three lines of a legend and of the axis [px]; with less they overlap."""
@@ -92,10 +92,9 @@ def memory_figure(bars: tuple[Bar, ...]) -> go.Figure:
             xanchor="left",
             xshift=8,
         )
-    widest = max((_share(bar.total_bytes, bar) for bar in bars), default=FULL)
     figure.update_layout(barmode="stack")
     figure.update_xaxes(
-        title="share of capacity", ticksuffix=" %", range=[0, max(FULL, widest) * ROOM_FOR_TEXT]
+        title="share of capacity", ticksuffix=" %", range=[0, _widest(bars) * ROOM_FOR_TEXT]
     )
     figure.update_yaxes(autorange="reversed", title=None)
     return figure
@@ -109,6 +108,7 @@ def add_parts(figure: go.Figure, labels: Sequence[str], bars: Sequence[Bar]) -> 
         labels: where each bar stands.
         bars: as many.
     """
+    a_letter = PERCENT_A_LETTER * _widest(bars) / FULL
     for part, colour, shape in PARTS:
         sizes = [bar.parts.get(part, 0.0) for bar in bars]
         if not any(sizes):
@@ -126,8 +126,9 @@ def add_parts(figure: go.Figure, labels: Sequence[str], bars: Sequence[Bar]) -> 
                     "shape": [ASSUMED_SHAPE if part in bar.assumed else shape for bar in bars],
                 },
             },
-            text=[part if share >= PERCENT_A_LETTER * len(part) else "" for share in shares],
+            text=[part if share >= a_letter * len(part) else "" for share in shares],
             textposition="inside",
+            textangle=0,
             insidetextanchor="middle",
             insidetextfont={"color": text_on(colour), "size": SMALLEST_TEXT},
             constraintext="none",
@@ -145,6 +146,11 @@ def add_parts(figure: go.Figure, labels: Sequence[str], bars: Sequence[Bar]) -> 
 
 def _share(size: float, bar: Bar) -> float:
     return 100 * size / bar.limit_bytes if bar.limit_bytes else 0.0
+
+
+def _widest(bars: Sequence[Bar]) -> float:
+    """Return the length of the longest bar, or of a full one if that is longer [%]."""
+    return max((FULL, *(_share(bar.total_bytes, bar) for bar in bars)))
 
 
 def _assumed_parts(evaluation: Evaluation) -> frozenset[str]:

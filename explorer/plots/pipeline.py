@@ -28,7 +28,8 @@ def pipeline_figure(timeline: Timeline, phases: tuple[str, ...] = ()) -> go.Figu
             base=[span.start_seconds for span in spans],
             orientation="h",
             name=name,
-            showlegend=not phases or batch < len(phases),
+            # A batch is named by the number on its bars.
+            showlegend=batch < len(phases),
             legendgroup=name,
             marker={"color": colour, "line": EDGE},
             # A bar bears its batch's number where there is room for it.

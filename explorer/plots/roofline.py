@@ -24,7 +24,8 @@ from explorer.plots.style import (
 from explorer.serving.evaluate import Evaluation
 
 OPEN = {"prefill": "", "decode": "-open"}
-LABEL_PLACES = {"prefill": "bottom left", "decode": "bottom right"}
+FAR_RIGHT = 5
+"""Ratio to a roof's bend from which a label below the flat roof keeps off the sloping one."""
 DASHES: tuple[Dash, ...] = ("solid", "dash", "dot")
 
 
@@ -109,9 +110,10 @@ def roofline_figure(data: Roofline) -> go.Figure:
         max((p for p in data.points if p.pool == pool), key=lambda p: p.seconds, default=None)
         for pool in OPEN
     }
+    flat_from = max((roof.threshold for roof in data.roofs), default=0.0)
     for name in dict.fromkeys(resource(point.bound) for point in data.points):
         mine = [point for point in data.points if resource(point.bound) == name]
-        _add_points(figure, mine, name, longest)
+        _add_points(figure, mine, name, longest, flat_from)
     if data.tile is not None:
         figure.add_scatter(
             x=[data.tile.intensity],
@@ -132,7 +134,11 @@ def roofline_figure(data: Roofline) -> go.Figure:
 
 
 def _add_points(
-    figure: go.Figure, points: list[Point], name: str, longest: set[Point | None]
+    figure: go.Figure,
+    points: list[Point],
+    name: str,
+    longest: set[Point | None],
+    flat_from: float,
 ) -> None:
     colour = COLOUR_OF_BOUND[points[0].bound]
     symbol = SYMBOL_OF_COLOUR[colour]
@@ -148,7 +154,7 @@ def _add_points(
             "line": {"width": 2, "color": colour},
         },
         text=[words(point.name) if point in longest else "" for point in points],
-        textposition=[LABEL_PLACES[point.pool] for point in points],
+        textposition=[_label_place(point, flat_from) for point in points],
         customdata=[
             f"{point.pool} {words(point.name)}: {human(point.macs_per_second, 'MAC/s')} at "
             f"{significant(point.intensity)} MAC/B, {human(point.seconds, 's')} a pass, "
@@ -157,6 +163,13 @@ def _add_points(
         ],
         hovertemplate="%{customdata}<extra></extra>",
     )
+
+
+def _label_place(point: Point, flat_from: float) -> str:
+    """Return on which side of an operator its name is off the roofs, which bend at the latest."""
+    if point.intensity >= FAR_RIGHT * flat_from:
+        return "bottom center"
+    return "top left" if point.pool == "prefill" else "bottom right"
 
 
 def _point(pool: str, term: Term) -> Point | None:

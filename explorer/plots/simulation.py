@@ -137,7 +137,7 @@ def occupancy_figure(simulation: Simulation) -> go.Figure:
     for place, look in PLACES:
         if not held[place].any():
             continue
-        name = "on the cards" if shared else f"in {place}"
+        name = f"in {place}, on the cards" if shared else f"in {place}"
         figure.add_scatter(
             x=occupancy.seconds.tolist(),
             y=(held[place] / GIGA).tolist(),

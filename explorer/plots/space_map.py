@@ -26,8 +26,8 @@ TICKS, MOST_UP = 8, 12
 SMALLEST_NAMED = 0.025
 """Share of the map from which a region is named on it."""
 
-NAME_WIDTH, NAME_HEIGHT = 0.3, 1
-"""Part of the map that a name takes along it, and rows up it."""
+LETTER_WIDTH, NAME_HEIGHT = 0.023, 0.1
+"""Part of a map on a narrow page that a letter takes along it, and a name up it."""
 
 REASON_WORDS = {
     "context": "context too short",
@@ -88,8 +88,9 @@ def regions(found: SpaceMap) -> tuple[Region, ...]:
         away = (
             np.abs(rows - np.median(rows)) / height + np.abs(columns - np.median(columns)) / width
         )
+        room = _name_width(region_name(code)) * width
         for x, y in taken:
-            near = (np.abs(columns - x) < NAME_WIDTH * width) & (np.abs(rows - y) < NAME_HEIGHT)
+            near = (np.abs(columns - x) < room) & (np.abs(rows - y) < max(1, NAME_HEIGHT * height))
             away = away + near
         at = int(away.argmin())
         place = (int(columns[at]), int(rows[at]))
@@ -106,6 +107,16 @@ def region_name(code: int) -> str:
         return SEVERAL_WORDS if reason == SEVERAL else REASON_WORDS[CONSTRAINTS[reason]]
     pool = "decode" if code >= DECODE_CODE_OFFSET else "prefill"
     return f"{pool}: {NAME_OF_BOUND[Bound(code % DECODE_CODE_OFFSET)]}"
+
+
+def _name_width(name: str) -> float:
+    """Return the part of the map that a name takes along it, a line for the pool."""
+    return LETTER_WIDTH * max(map(len, _name_lines(name)))
+
+
+def _name_lines(name: str) -> list[str]:
+    pool, colon, rest = name.partition(": ")
+    return [f"{pool}:", rest] if colon else [name]
 
 
 def map_figure(found: SpaceMap) -> go.Figure:
@@ -231,12 +242,15 @@ def _add_outlines(figure: go.Figure, codes: Codes) -> None:
 
 
 def _add_names(figure: go.Figure, found: SpaceMap) -> None:
+    last = len(found.x.values) - 1
     for region in regions(found):
         if region.cells >= SMALLEST_NAMED * found.values.size:
+            # A name at an edge would lie on the axis.
+            half = min(_name_width(region.name), 1) * last / 2
             figure.add_annotation(
-                x=region.at[0],
+                x=min(max(region.at[0], half), last - half),
                 y=region.at[1],
-                text=region.name,
+                text="<br>".join(_name_lines(region.name)),
                 showarrow=False,
                 font={"size": 12, "color": "black"},
                 bgcolor="rgba(255,255,255,0.82)",

@@ -1,4 +1,4 @@
-"""How much a plan carries: the largest arrival rate that holds, and the least clusters for one."""
+"""How much a plan carries: the largest arrival rate that holds, and the fewest clusters for one."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ class PoolChoice:
 
 @dataclass(frozen=True)
 class LeastClusters:
-    """The least clusters that serve a rate with this plan's stages and micro-batches.
+    """The fewest clusters that serve a rate with this plan's stages and micro-batches.
 
     Attributes:
         rate_requests_per_second: the rate.
-        best: the choice with the least clusters; None if none holds.
+        best: the choice with the fewest clusters; None if none holds.
         choices: every number of prefill pipelines considered, cheapest bound first.
         scenario: the scenario with the best choice set; None if none holds.
         simulation: its run, without pictures; None if none holds.
@@ -158,7 +158,7 @@ def least_clusters(
     progress: Progress | None = None,
     reader: RowReader | None = None,
 ) -> LeastClusters:
-    """Return the least clusters whose pools hold at an arrival rate.
+    """Return the fewest clusters whose pools hold at an arrival rate.
 
     The plan keeps its stages, TP and micro-batches; prefill pipelines a pool (DP_P) and pools are
     chosen. Each DP_P needs at least the pools whose steady state reaches the rate, which bounds

@@ -189,7 +189,7 @@ def largest_rate_document(found: LargestRate) -> dict[str, Any]:
 
 
 def least_clusters_document(found: LeastClusters) -> dict[str, Any]:
-    """Return a search for the least clusters as JSON values."""
+    """Return a search for the fewest clusters as JSON values."""
     best = found.best
     return {
         "rate_requests_per_second": found.rate_requests_per_second,

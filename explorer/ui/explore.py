@@ -132,7 +132,8 @@ def _figure(document: dict[str, Any], path: tuple[str, ...]) -> float | None:
 
 
 def _change(value: float | None, reference: float | None) -> str | None:
-    if value is None or not reference:
+    # A ratio says nothing where memory that is free becomes memory that is short.
+    if value is None or not reference or value / reference < 0:
         return None
     change = value / reference - 1
     if abs(change) < UNCHANGED:
@@ -213,9 +214,12 @@ def _pipeline(evaluation: Evaluation, feasible: bool) -> None:
     hidden = (
         f" {timeline.hidden_rows} more rows alike are left out." if timeline.hidden_rows else ""
     )
+    numbered = (
+        "" if phases else " Numbers count the batches; a bar too short for one has its colour."
+    )
     st.caption(
         f"Steady state: a batch of {human(float(evaluation.batch), 'requests')} every "
-        f"{human(timeline.interval_seconds, 's')}.{hidden}"
+        f"{human(timeline.interval_seconds, 's')}.{numbered}{hidden}"
     )
 
 

@@ -112,5 +112,6 @@ def _more() -> None:
             knob_slider("simulation.requests")
             knob_slider("simulation.seed")
         knob_slider("simulation.waiting_seconds")
+    with st.container(horizontal=True, gap="large"):
         word_control("simulation.grouping", "Micro-batches are cut", scenario)
         word_control("simulation.unfilled", "An unfilled micro-batch takes the time of", scenario)

@@ -1,4 +1,4 @@
-"""How much a plan carries: the largest rate that holds, and the least clusters for a rate."""
+"""How much a plan carries: the largest rate that holds, and the fewest clusters for a rate."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rates_section(scenario: Scenario) -> None:
         least: LeastClusters | None = offered(
             "least_clusters",
             asked,
-            f"Find the least clusters for {human(_rate(scenario), 'requests/s')}",
+            f"Find the fewest clusters for {human(_rate(scenario), 'requests/s')}",
             _prepare_least,
             "requests simulated",
         )

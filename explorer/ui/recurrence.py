@@ -9,10 +9,10 @@ import streamlit as st
 from explorer.config.scenario import WORD_FIELDS, Scenario
 from explorer.config.units import human, significant
 from explorer.costs.partition import StageShare
-from explorer.plots.style import words
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.slice_study import rows_of_a_pass
 from explorer.serving.stages import slowest_prefill_share
+from explorer.ui.sidebar import WORD_NAMES
 from explorer.ui.tables import show_table
 
 PATH, WHOLE, NEITHER = "kernel.recurrence", "whole", "without_both"
@@ -41,7 +41,7 @@ def section(scenario: Scenario) -> None:
     show_table(
         [
             {
-                "kernel": words(word),
+                "instruction groups": WORD_NAMES[word],
                 "recurrence": human(recurrence[word], "s"),
                 timed: human(walls[word], "s"),
                 "prefill": human(rows / walls[word], "tokens/s"),
@@ -51,10 +51,11 @@ def section(scenario: Scenario) -> None:
     )
     state_bound = _state_seconds(variants[WHOLE], share)
     st.caption(
-        "broadcast_rows issues 256 Duplicates a token, the rank-1 update 128 Axpys, one per row of "
-        "the state. Reading and writing the state once a pass would take "
-        f"{human(state_bound, 's')} at the HBM bandwidth: instructions, not bytes, are the cost. "
-        "The groups are fitted to the report's ablations; the switch is under Mechanisms."
+        "Of a token, 256 Duplicate instructions broadcast rows (two for each row of the state) and "
+        "128 Axpy make the rank-1 update (one for each). Reading and writing the state once a "
+        f"pass would take {human(state_bound, 's')} at the HBM bandwidth: instructions, not "
+        "bytes, are the cost. The groups are fitted to the report's ablations; the switch is "
+        "under Mechanisms."
     )
 
 

@@ -1,20 +1,18 @@
 """Redrawing a page after a step of a slider: in a browser, and on the server by problem size.
 
-In the browser each page takes turns with a bare page that draws the same figures, as
+In the browser each page takes turns with pages that draw the same without a model, as
 ``tests.benchmarks.redraw`` explains. What a step costs the server is shown for the page Pipeline,
 which simulates all its requests anew: by how many requests there are.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
 import tempfile
 from pathlib import Path
 
 from tests.benchmarks.measuring import Row
-from tests.benchmarks.redraw import FLOOR_APP, both, percentile
+from tests.benchmarks.redraw import FLOOR_APP, in_turns, percentile, record
 from tests.benchmarks.steps import (
     MT3000_SLIDER,
     ROUTES,
@@ -22,7 +20,6 @@ from tests.benchmarks.steps import (
     measured,
     move,
     opened,
-    recorded_figures,
 )
 from tests.browser import running_app
 from tests.scenarios import MT3000
@@ -41,19 +38,20 @@ def _pages(routes: tuple[Route, ...], steps: int) -> list[Row]:
     found = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for route in routes:
-            text = json.dumps(recorded_figures(route))
-            (folder / f"{route.name}.json").write_text(text, encoding="utf-8")
-        os.environ["FLOOR_FIGURES"] = name
+        record(routes, folder)
         with (
             running_app(folder / "app.log") as app,
             running_app(folder / "floor.log", FLOOR_APP) as floor,
         ):
             for route in routes:
-                pair = both(app, floor, route, steps)
-                mine, bare = (percentile([s.plots for s in taken], 0.5) for taken in pair)
-                what, against = f"{route.name}, a step of a slider", "the same figures, no model"
-                found.append(Row("redraw", what, f"{mine:.0f} ms", against, mine / bare))
+                taken = in_turns(app, floor, route, steps)
+                mine, bare, same = (percentile([s.plots for s in part], 0.5) for part in taken)
+                what = f"{route.name}, a step of a slider"
+                for against, least in (
+                    ("a bare page of the same figures", bare),
+                    ("the same elements, no model", same),
+                ):
+                    found.append(Row("redraw", what, f"{mine:.0f} ms", against, mine / least))
     return found
 
 

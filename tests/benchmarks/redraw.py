@@ -1,14 +1,16 @@
-"""Time from releasing a slider to all visible plots updated, against a page without a model.
+"""Time from releasing a slider to all visible plots updated, against pages without a model.
 
 Usage: .venv/bin/python -m tests.benchmarks.redraw [--steps N] [--page NAME]...
 
-For each page in its usual state, steps of the app and of a bare Streamlit page that draws the very
-same figures take turns in one headless Chromium, so that noise of the machine meets both. Printed
-are p50 and p95 of both, their ratio, when the headline figures changed, and where the time of a
-step goes: server CPU (told apart into the model, making figures, and Streamlit's widgets and
-messages), what is sent and for how long, and the CPU of the browser's own work. Beside the ratio of
-times, which other work on the machine spoils, stands that of the browser's CPU. Starting a page is
-timed cold (a new server) and warm.
+For each page in its usual state, steps of the app take turns with those of two floors in one
+headless Chromium, so that noise of the machine meets all three: a bare Streamlit page of one slider
+that draws the very same figures, and a page that sends again all that the app's page sends,
+controls and texts included, with no model behind. Printed are p50 and p95 of the app and of the
+bare page, the ratios of the p50s to the bare page and to the same elements, the same two of the
+browser's CPU, which other work on the machine spoils less, when the headline figures changed, and
+where the time of a step goes: server CPU (told apart into the model, making figures, and
+Streamlit's widgets and messages), what is sent and for how long, and the CPU of the browser's own
+work. Starting a page is timed cold (a new server) and warm.
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ import statistics
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
-from tests.benchmarks.steps import ROUTES, Route, ServerStep, recorded_figures, server_steps
+from tests.benchmarks.steps import ROUTES, Route, ServerStep, recorded, server_steps
 from tests.browser import (
     App,
     charts_drawn,
@@ -98,6 +102,14 @@ class Step:
     kilobytes: float
 
 
+class Taken(NamedTuple):
+    """Steps of a page, of the bare page, and of the same elements without a model."""
+
+    app: list[Step]
+    bare: list[Step]
+    same: list[Step]
+
+
 def watched(
     page: Page, url: str, label: str, presses: tuple[tuple[str, str], ...] = ()
 ) -> CDPSession:
@@ -152,32 +164,41 @@ def percentile(values: list[float], part: float) -> float:
     return numbers[min(int(part * len(numbers)), len(numbers) - 1)] if numbers else float("nan")
 
 
-def both(app: App, floor: App, route: Route, steps: int) -> tuple[list[Step], list[Step]]:
-    """Return steps of a page and of its floor, taken in turns in one browser."""
+def in_turns(app: App, floor: App, route: Route, steps: int) -> Taken:
+    """Return steps of a page and of its two floors, taken in turns in one browser."""
     executable = required_chromium()
-    mine: list[Step] = []
-    bare: list[Step] = []
+    taken = Taken([], [], [])
     with sync_playwright() as playwright:
         browser = launch_chromium(playwright, executable)
         context = new_context(browser)
         targets = []
+        record = f"{floor.url}/?page={route.name}"
         for url, label, presses, results in (
-            (f"{app.url}{route.url}", route.label, route.presses, mine),
-            (f"{floor.url}/?page={route.name}", FLOOR_LABEL, (), bare),
+            (f"{app.url}{route.url}", route.label, route.presses, taken.app),
+            (record, FLOOR_LABEL, (), taken.bare),
+            (f"{record}&elements=all", route.label, (), taken.same),
         ):
             page = context.new_page()
             session = watched(page, url, label, presses)
             targets.append((page, session, label, results))
         for number in range(steps + 1):
-            # There and back: the same two states all the time, the same figures on both pages.
+            # There and back: the same two states all the time, the same figures on all pages.
             key = "ArrowLeft" if number % 2 else "ArrowRight"
             for page, session, label, results in targets:
                 page.bring_to_front()
-                taken = step(page, session, label, key)
+                one = step(page, session, label, key)
                 if number:
-                    results.append(taken)
+                    results.append(one)
         browser.close()
-    return mine, bare
+    return taken
+
+
+def record(routes: Iterable[Route], folder: Path) -> None:
+    """Write what pages send at both positions of their sliders, and tell the floors where."""
+    for route in routes:
+        text = json.dumps([asdict(position) for position in recorded(route)])
+        (folder / f"{route.name}.json").write_text(text, encoding="utf-8")
+    os.environ["FLOOR_RECORDS"] = str(folder)
 
 
 def start_times(route: Route, folder: Path) -> tuple[float, float]:
@@ -199,32 +220,34 @@ def start_times(route: Route, folder: Path) -> tuple[float, float]:
     return times[0], times[1]
 
 
-def report(route: Route, mine: list[Step], bare: list[Step], server: list[ServerStep]) -> str:
+def report(route: Route, taken: Taken, server: list[ServerStep]) -> str:
     """Return one line of the table."""
-    plots = [[taken.plots for taken in steps] for steps in (mine, bare)]
-    p50, p95 = percentile(plots[0], 0.5), percentile(plots[0], 0.95)
-    floor50, floor95 = percentile(plots[1], 0.5), percentile(plots[1], 0.95)
-    headline = percentile([taken.headline for taken in mine], 0.5)
-    browser = [statistics.median(taken.browser for taken in steps) for steps in (mine, bare)]
+    p50 = [percentile([one.plots for one in steps], 0.5) for steps in taken]
+    p95 = [percentile([one.plots for one in steps], 0.95) for steps in taken]
+    cpu = [statistics.median(one.browser for one in steps) for steps in taken]
+    headline = percentile([one.headline for one in taken.app], 0.5)
     sent = [
-        statistics.median(getattr(taken, name) for taken in mine)
+        statistics.median(getattr(one, name) for one in taken.app)
         for name in ("sending", "kilobytes")
     ]
     parts = [
-        statistics.median(1000 * getattr(taken, name) for taken in server)
+        statistics.median(1000 * getattr(one, name) for one in server)
         for name in ("total", "model", "figures", "streamlit")
     ]
-    numbers = (p50, p95, floor50, floor95, headline, *browser, *sent, *parts)
+    ratios = " ".join(f"{times[0] / floor:6.2f}" for times in (p50, cpu) for floor in times[1:])
+    numbers = (p50[0], p95[0], p50[1], p95[1], headline, cpu[0], *sent, *parts)
     cells = " ".join(f"{number:8.0f}" for number in numbers)
-    return f"{route.name:<13} {p50 / floor50:6.2f} {browser[0] / browser[1]:6.2f} {cells}"
+    return f"{route.name:<13} {ratios} {cells}"
 
 
 HEADER = (
-    f"{'page':<13} {'ratio':>6} {'of CPU':>6} "
+    f"{'page':<13} "
+    + " ".join(f"{title:>6}" for title in ("bare", "same", "cpu/b", "cpu/s"))
+    + " "
     + " ".join(
         f"{title:>8}"
         for title in (
-            "p50", "p95", "floor50", "floor95", "headline", "browser", "fl.brow", "sending",
+            "p50", "p95", "bare50", "bare95", "headline", "browser", "sending",
             "KB", "server", "model", "figures", "widgets",
         )
     )
@@ -241,19 +264,19 @@ def main() -> int:
     routes = [route for route in ROUTES if not options.page or route.name in options.page]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for route in routes:
-            figures = json.dumps(recorded_figures(route))
-            (folder / f"{route.name}.json").write_text(figures, encoding="utf-8")
-        os.environ["FLOOR_FIGURES"] = str(folder)
+        record(routes, folder)
         with (
             running_app(folder / "app.log") as app,
             running_app(folder / "floor.log", FLOOR_APP) as floor,
         ):
-            print("milliseconds from the key to the last change of a plot; ratio of the p50s")
+            print(
+                "milliseconds from the key to the last change of a plot; ratios of the p50s to the"
+            )
+            print("bare page and to the same elements without a model, then of the browser's CPU")
             print(HEADER)
             for route in routes:
-                mine, bare = both(app, floor, route, options.steps)
-                print(report(route, mine, bare, server_steps(route, options.steps)), flush=True)
+                taken = in_turns(app, floor, route, options.steps)
+                print(report(route, taken, server_steps(route, options.steps)), flush=True)
         if not options.no_start:
             print("\nmilliseconds to open a page with its charts: new server, then again")
             for route in routes:

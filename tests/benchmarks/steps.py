@@ -7,6 +7,7 @@ import inspect
 import json
 import pkgutil
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any
 from unittest import mock
 from urllib.parse import parse_qsl
 
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
@@ -136,14 +138,46 @@ def move(app: AppTest, route: Route, forward: bool) -> None:
     control.set_value(options[options.index(shown) + (1 if forward else -1)]).run()
 
 
-def recorded_figures(route: Route) -> list[list[dict[str, Any]]]:
-    """Return the figures of a page before and after a step."""
-    app = opened(route)
-    positions = []
-    for forward in (True, False):
-        positions.append([json.loads(chart.proto.spec) for chart in app.get("plotly_chart")])
-        move(app, route, forward)
+@dataclass(frozen=True)
+class Recorded:
+    """What a page sends the browser at one position of its slider.
+
+    Attributes:
+        figures: its charts, as plotly's JSON.
+        elements: everything it draws, as Streamlit's own messages in base 64.
+    """
+
+    figures: list[dict[str, Any]]
+    elements: list[str]
+
+
+def recorded(route: Route) -> list[Recorded]:
+    """Return what a page sends before and after a step."""
+    with _messages() as runs:
+        app = opened(route)
+        positions = []
+        for forward in (True, False):
+            figures = [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+            drawn = (message for message in runs[-1] if message.HasField("delta"))
+            elements = [b64encode(message.SerializeToString()).decode() for message in drawn]
+            positions.append(Recorded(figures, elements))
+            move(app, route, forward)
     return positions
+
+
+@contextmanager
+def _messages() -> Iterator[list[list[ForwardMsg]]]:
+    """Collect the messages of every run inside the block."""
+    runs: list[list[ForwardMsg]] = []
+    sent = LocalScriptRunner.forward_msgs
+
+    def kept(runner: LocalScriptRunner) -> list[ForwardMsg]:
+        messages = sent(runner)
+        runs.append(list(messages))
+        return messages
+
+    with mock.patch.object(LocalScriptRunner, "forward_msgs", kept):
+        yield runs
 
 
 def server_steps(route: Route, steps: int) -> list[ServerStep]:
