@@ -171,7 +171,8 @@ def test_the_answer_is_what_single_evaluations_and_searches_say() -> None:
 @pytest.mark.parametrize(("preset", "answer"), [(SEVEN_B, 1), (ASCEND, 0)])
 def test_each_section_opens_and_only_the_chosen_one_is_built(preset: str, answer: int) -> None:
     app = opened("sensitivity", preset)
-    app.radio(key="sensitivity:objective").set_value(
+    unit = preset_scenario(preset).chip_document().unit_name
+    app.radio(key=f"sensitivity:objective:{unit}").set_value(
         ("throughput", "cluster_seconds_per_token")[answer]
     ).run()
     questions = {

@@ -12,7 +12,7 @@ from explorer.config.quantity import Knob
 from explorer.config.scenario import Scenario, knob_at
 from explorer.config.units import human
 from explorer.search.certificate import estimated_seconds
-from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, OBJECTIVES, SYMBOLS, Objective
+from explorer.search.objectives import OBJECTIVES, SYMBOLS, Objective
 from explorer.search.proof import MOST_ENUMERATED, ProofSettings, enumerates
 from explorer.search.samplers import AUTO, SAMPLERS, installed_samplers
 from explorer.search.space import Space, Values, default_space
@@ -23,6 +23,7 @@ from explorer.search.verdict import plans
 from explorer.serving.constraints import budget_constraint
 from explorer.serving.levers import NOTE_OF_MEASUREMENT
 from explorer.ui import state
+from explorer.ui.asked import choose, chosen_objective
 from explorer.ui.controls import knob_slider
 from explorer.ui.folded import folded
 from explorer.ui.text import plain
@@ -60,36 +61,17 @@ def controls(scenario: Scenario) -> bool:
     return True
 
 
-def objective_choice(scenario: Scenario) -> Objective:
+def objective_choice() -> Objective:
     """Draw the choice of the objective and return it, in the words of the scenario's chip."""
-    unit = scenario.chip_document().unit_name
-    # Options are told apart by their words: one choice a unit, else another chip's would reset it.
-    key = f"{OBJECTIVE}:{unit}"
-    objective = _objective(scenario).on(unit)
-    st.session_state.setdefault(key, objective.name)
-    st.radio(
+    equation = chosen_objective(list(OBJECTIVES), OBJECTIVE).equation
+    objective = choose(
         "Objective",
-        options=list(OBJECTIVES),
-        format_func=lambda name: OBJECTIVES[name].on(unit).label.capitalize(),
-        horizontal=True,
-        key=key,
-        help=f"Formula: {plain(objective.equation)}. {plain(SYMBOLS)}",
-        on_change=_objective_chosen,
-        args=(key,),
+        list(OBJECTIVES),
+        OBJECTIVE,
+        f"Formula: {plain(equation)}. {plain(SYMBOLS)}",
     )
     st.caption(plain(objective.meaning))
     return objective
-
-
-def _objective(scenario: Scenario) -> Objective:
-    """Return what the choice holds now, else what was last chosen on any chip."""
-    held = st.session_state
-    last = held.get(OBJECTIVE, CLUSTER_SECONDS_PER_TOKEN.name)
-    return OBJECTIVES[held.get(f"{OBJECTIVE}:{scenario.chip_document().unit_name}", last)]
-
-
-def _objective_chosen(key: str) -> None:
-    st.session_state[OBJECTIVE] = state.widget_value(key)
 
 
 def chosen() -> tuple[SearchSettings, Space, ProofSettings]:
@@ -102,7 +84,7 @@ def chosen() -> tuple[SearchSettings, Space, ProofSettings]:
     held = st.session_state
     scenario = state.scenario()
     settings = SearchSettings(
-        _objective(scenario),
+        OBJECTIVES[chosen_objective(list(OBJECTIVES), OBJECTIVE).name],
         int(held.get("trials", DEFAULT_TRIALS)),
         int(held.get("seed", DEFAULT_SEED)),
         held.get("sampler", AUTO),
