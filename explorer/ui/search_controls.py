@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from explorer.chips.inputs import Inputs
@@ -32,6 +34,7 @@ DEFAULT_TRIALS, MOST_TRIALS = 300, 5000
 DEFAULT_SEED, LARGEST_SEED = 1, 2**31
 LONGEST_BOUND_SECONDS = 3600
 OBJECTIVE = "objective"
+BUDGET_LABEL = "Budget across the machine"
 PINNED, FURTHER, RANGE = "pinned", "further", "range:"
 LIMITS = (
     "limits.ttft_seconds",
@@ -74,15 +77,15 @@ def objective_choice() -> Objective:
     return objective
 
 
-def chosen() -> tuple[SearchSettings, Space, ProofSettings]:
-    """Return what the controls hold now; raises InputError.
+def chosen(scenario: Scenario | None = None) -> tuple[SearchSettings, Space, ProofSettings]:
+    """Return what the controls hold now, for the sliders or for a scenario; raises InputError.
 
     A button's callback reads it here: what was handed to the button when it was drawn is older
     than a value that was typed just before the click. Controls that are folded away and were
     never opened hold nothing.
     """
     held = st.session_state
-    scenario = state.scenario()
+    scenario = state.scenario() if scenario is None else scenario
     settings = SearchSettings(
         OBJECTIVES[chosen_objective(list(OBJECTIVES), OBJECTIVE).name],
         int(held.get("trials", DEFAULT_TRIALS)),
@@ -123,11 +126,16 @@ def _effort() -> None:
     columns[2].selectbox(
         "Sampler",
         (AUTO, *installed_samplers()),
-        format_func=lambda name: SAMPLERS[name].label if name in SAMPLERS else "automatic",
+        format_func=sampler_name,
         key="sampler",
         help="Automatic tries every combination where the trials suffice, and else takes TPE.",
         persist_state="session",
     )
+
+
+def sampler_name(name: str) -> str:
+    """Return what a sampler is called on the page."""
+    return SAMPLERS[name].label if name in SAMPLERS else "automatic"
 
 
 def _what(scenario: Scenario) -> None:
@@ -201,7 +209,7 @@ def _limits(scenario: Scenario) -> None:
         st.session_state[key] = now
     names = list(scenario.chip_document().quantities)
     st.text_input(
-        "Budget across the machine",
+        BUDGET_LABEL,
         key=key,
         placeholder=f"2 * hardware.{names[0]} + hardware.memory_bytes <= 4",
         help="Weights times numbers of the machine, each in units of the chip's own value, at most "
@@ -292,17 +300,18 @@ def _default(scenario: Scenario, path: str) -> str:
     """Return what an empty range means."""
     axis = _whole(scenario).axis(path)
     if axis is not None:
-        return _listed(axis.values)
+        return listed([str(value) for value in axis.values])
     try:
         return default_range(scenario, path)
     except InputError:
         return FORM
 
 
-def _listed(values: Values) -> str:
+def listed(values: Sequence[str]) -> str:
+    """Return a few values, or the first of many and the last."""
     if len(values) <= FEW_VALUES:
-        return ", ".join(map(str, values))
-    return f"{', '.join(map(str, values[:3]))} … {values[-1]}"
+        return ", ".join(values)
+    return f"{', '.join(values[:3])} … {values[-1]}"
 
 
 def _name(scenario: Scenario, path: str) -> str:

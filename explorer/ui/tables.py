@@ -43,6 +43,10 @@ def _of_frame(frame: pd.DataFrame, index: bool) -> tuple[list[str], list[list[ob
 
 
 def _cell(value: object) -> str:
-    """Return a cell on one line; a number and its unit stay together where the page breaks it."""
-    text = " ".join(str(value).split()).replace("|", "\\|")
+    """Return a cell on one line, whose numbers keep their units where the page breaks it."""
+    return unbroken(" ".join(str(value).split()).replace("|", "\\|"))
+
+
+def unbroken(text: str) -> str:
+    """Return a text whose numbers stay on the line of their units."""
     return BEFORE_UNIT.sub(NO_BREAK, text)
