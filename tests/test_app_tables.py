@@ -53,7 +53,12 @@ OUT_OF_SIGHT = """() => [...document.querySelectorAll('[data-testid="stMain"] ta
 
 @pytest.mark.browser
 @pytest.mark.parametrize(
-    "path", ["attribution?preset=mt3000-llama2-13b", "sensitivity?preset=mt3000-llama2-13b"]
+    "path",
+    [
+        "attribution?preset=mt3000-llama2-13b",
+        "sensitivity?preset=mt3000-llama2-13b",
+        "fidelity?preset=ascend910a-qwen3.8-27b",
+    ],
 )
 def test_no_column_is_out_of_sight_where_the_window_is_narrow(
     app_url: str, page: Page, path: str

@@ -36,7 +36,7 @@ def belongs_elsewhere(
     if searched.name != objective.name:
         parts.append(f"the objective is now **{objective.label}**")
     if settings:
-        parts.append("it was started with other settings than those below")
+        parts.append("the settings below have changed since")
     if not parts:
         return ""
     label = searched.on(asked.chip_document().unit_name).label

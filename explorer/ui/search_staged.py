@@ -32,8 +32,8 @@ def staged_section(scenario: Scenario, job: SearchJob | None, asked: Scenario | 
     value = float(evaluate(staged.scenario).objective(PER_TOKEN))
     st.markdown(
         "THInfer fixes one setting after the other. For this scenario that gives "
-        f"**{human(value, f'{unit}-seconds')}** a token; the joint search above can only be as "
-        "good or better."
+        f"**{human(value, f'{unit}-seconds')}** a token; a joint search of the whole plan can "
+        "only be as good or better."
     )
     if job is not None and asked is not None:
         st.markdown(_loss(job, job.status(), scenario, asked))
