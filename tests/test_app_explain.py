@@ -168,10 +168,30 @@ def test_the_answer_is_what_single_evaluations_and_searches_say() -> None:
         assert f"+{100 * (ratio - 1):.1f} %" in text
 
 
+def test_the_answers_are_in_the_words_of_the_chip_and_a_choice_outlives_it() -> None:
+    app = opened("sensitivity", ASCEND)
+    radio = app.radio(key="sensitivity:objective:card")
+    assert radio.options == ["Throughput of all cards", "Card-seconds per token"]
+    radio.set_value("cluster_seconds_per_token").run()
+    app.button_group(key="sensitivity:section").set_value("Assumed constants").run()
+    assert not app.exception
+    said = " ".join(part.value for part in app.main.markdown)
+    assert "card-seconds per token" in said
+    assert "card s/token" in said
+    assert "cluster" not in said.lower()
+    app.session_state["scenario"] = preset_scenario(SEVEN_B)
+    app.run()
+    assert not app.exception
+    there = app.radio(key="sensitivity:objective:cluster")
+    assert there.value == "cluster_seconds_per_token"
+    assert there.options == ["Throughput of all clusters", "Cluster-seconds per token"]
+
+
 @pytest.mark.parametrize(("preset", "answer"), [(SEVEN_B, 1), (ASCEND, 0)])
 def test_each_section_opens_and_only_the_chosen_one_is_built(preset: str, answer: int) -> None:
     app = opened("sensitivity", preset)
-    app.radio(key="sensitivity:objective").set_value(
+    unit = preset_scenario(preset).chip_document().unit_name
+    app.radio(key=f"sensitivity:objective:{unit}").set_value(
         ("throughput", "cluster_seconds_per_token")[answer]
     ).run()
     questions = {

@@ -23,6 +23,7 @@ from explorer.search.study import SearchSettings
 from explorer.serving.evaluate import evaluate
 from explorer.ui import search_first
 from tests.browser import charts_drawn, go_to, open_page, settle
+from tests.tables import tables
 
 APP = str(Path(__file__).parent.parent / "app.py")
 SMALL = {
@@ -159,7 +160,7 @@ def test_samplers_are_compared_in_the_background() -> None:
     assert app.session_state["task:compare"][1].wait(60)
     app.run()
     assert not app.exception
-    table = next(t.value for t in app.table if "from the floor" in t.value.columns)
+    table = next(table for table in tables(app) if "from the floor" in table.columns)
     assert {"TPE", "NSGA-II", "random", "TPE alone"} <= set(table["sampler"])
     assert any(caption.value.startswith("Left out: sampler = brute") for caption in app.caption)
 
@@ -331,7 +332,7 @@ def test_the_answer_stands_above_what_is_asked(small_job: SearchJob, state: str)
     app = with_job(small_job, state=state, **proof)
     assert not app.exception
     first, headline = place(app, "header") + 1, place(app, "subheader")
-    assert headline < place(app, "radio") < place(app, "table")
+    assert headline < place(app, "radio") < place(app, "markdown: | setting")
     if state in ("searching", "certifying"):
         assert order(app)[first].startswith("progress")
         assert order(app)[headline] == "subheader: Best so far, not proved"
@@ -404,7 +405,7 @@ def test_the_staged_procedure_is_told_in_numbers_for_people(preset: str) -> None
     app = search_page()
     app.session_state["scenario"] = preset_scenario(preset)
     app.run()
-    table = next(t.value for t in app.table if "why" in t.value.columns)
+    table = next(table for table in tables(app) if "why" in table.columns)
     words = " ".join(map(str, table.to_numpy().ravel()))
     assert not re.search(r"\de[+-]?\d|\b\d+: \d|[1-9]\d*\.\d{4}", words)
     unit = preset_scenario(preset).chip_document().unit_name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer.config.links import preset_scenario
-from explorer.search.objectives import THROUGHPUT
+from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, THROUGHPUT
 from explorer.search.space import varied_space
 from explorer.search.storage import open_storage
-from explorer.search.studies import begin_or_resume, join
+from explorer.search.studies import begin_or_resume, join, stored_studies
 from explorer.search.study import SearchSettings
 from explorer.ui import search_studies
 from explorer.ui.text import plain
@@ -85,6 +86,21 @@ def test_the_sliders_take_a_recorded_search_with_what_it_was_made_for(journal: P
     assert app.session_state["scenario"] == best
     assert app.session_state["preset"] == "mt3000-llama2-13b@1"
     assert app.button(key="apply_study").disabled
+
+
+def test_the_objective_of_a_study_is_in_the_words_of_its_own_chip(journal: Path) -> None:
+    storage = open_storage(str(journal))
+    cards = varied_space(preset_scenario("ascend910a-qwen3.8-27b@1"), {"plan.tp_decode": (2, 4)})
+    settings = replace(SETTINGS, objective=CLUSTER_SECONDS_PER_TOKEN, trials=2)
+    begin_or_resume(storage, "cards", cards, settings)
+    begin_or_resume(storage, "clusters", SPACE, settings)
+    found, _ = stored_studies(storage)
+    assert {study.name: study.objective for study in found} == {
+        "cards": "card-seconds per token",
+        "clusters": "cluster-seconds per token",
+    }
+    app = search_page(watched_study="cards")
+    assert ", card-seconds per token, 2 trials." in texts(app)
 
 
 def test_a_study_is_watched_while_others_work_on_it(journal: Path) -> None:

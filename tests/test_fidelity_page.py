@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import re
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 from streamlit.testing.v1 import AppTest
 
+from explorer.fidelity.listing import HEADER as LISTED
+from explorer.fidelity.listing import rows_csv
 from explorer.fidelity.measurements import COLUMNS, parse_measurements
 from explorer.fidelity.report import FidelityReport, fidelity_report
 from explorer.plots.fidelity import MARKS, parity_data, parity_figure, quantity_label
 from tests.browser import charts_drawn, open_page, settle
+from tests.tables import tables
 
 APP = str(Path(__file__).parent.parent / "app.py")
 HEADER = ",".join(COLUMNS)
@@ -49,7 +55,7 @@ def test_the_errors_come_first(report: FidelityReport) -> None:
     mape = report.summary["gemm_latency"].mape
     assert mape is not None
     assert f"matrix products within **{100 * mape:.1f} %**" in sentence
-    table = app.table[0].value
+    table = tables(app)[0]
     assert list(table["what"])[:1] == ["Matrix products, MT-3000"]
     assert "Decode rate, Ascend 910A" in list(table["what"])
     assert "Serving one request at a time, MT-3000" in list(table["what"])
@@ -67,7 +73,7 @@ def test_the_page_opens_with_the_rows_of_the_scenarios_chip(
 ) -> None:
     app = fidelity_page(preset)
     assert not app.exception
-    assert app.table[0].value["what"][0] == first
+    assert tables(app)[0]["what"][0] == first
     assert app.main.markdown[0].value.startswith(
         f"In the mean, the models come this close to what was measured: on the {name} "
     )
@@ -108,16 +114,50 @@ def test_the_filter_leaves_one_quantity(report: FidelityReport) -> None:
     assert sizes.is_monotonic_decreasing
 
 
+def test_what_tells_whether_rows_can_be_believed_stands_first(report: FidelityReport) -> None:
+    app = fidelity_page(**{"open:fidelity_how": True})
+    assert not app.exception
+    frame = app.dataframe[0].value
+    assert list(frame.columns) == ["error", "measured", "predicted", "row"]
+    assert all(" " not in value for value in (*frame["measured"], *frame["predicted"]))
+    figures = next(part.value for part in app.markdown if part.value.startswith("| what"))
+    assert "7.0\u00a0%" in figures
+    assert not re.search(r"\d %", figures)
+    explained = next(table for table in tables(app) if "how" in table.columns)
+    assert explained["row"].map(lambda text: text.replace("\\", "")).tolist() == list(frame["row"])
+    missing = tables(app)[-1]
+    assert missing.columns.tolist() == ["why", "rows"]
+    assert all(row.measurement.id in missing["rows"].str.cat() for row in report.not_modelled)
+
+
+def test_the_download_holds_every_row_with_all_that_is_known_of_it(report: FidelityReport) -> None:
+    listed = list(csv.DictReader(StringIO(rows_csv(report.rows))))
+    assert tuple(listed[0]) == LISTED
+    assert [row["id"] for row in listed] == [row.measurement.id for row in report.rows]
+    for text, row in zip(listed, report.rows, strict=True):
+        assert text["source"] == row.measurement.source
+        assert text["how"] == (row.basis or row.reason)
+        assert float(text["measured"]) == row.measurement.value
+        if row.error is None:
+            assert text["predicted"] == text["error"] == ""
+            continue
+        ratio = float(text["predicted"]) / float(text["measured"])
+        assert float(text["error"]) == pytest.approx(ratio - 1)
+        assert row.error == pytest.approx(ratio - 1)
+    hostile = fidelity_report(parse_measurements(OWN.encode(), "own.csv")).rows[-2:]
+    assert [row["id"] for row in csv.DictReader(StringIO(rows_csv(hostile)))] == [HOSTILE, "own-2"]
+
+
 def test_own_rows_join_and_leave() -> None:
     app = fidelity_page(own_measurements=("own.csv", OWN.encode()))
     assert not app.exception
     app.selectbox(key="fidelity_quantity").set_value("my own rows").run()
     assert list(app.dataframe[0].value["row"]) == [HOSTILE, "own-2"]
     # Tables read Markdown: text of a file is escaped there.
-    own = app.table[1].value
+    own = tables(app)[1]
     assert list(own["what"]) == ["Matrix products, MT-3000", r"\*odd\* \<i\>one\</i\>, MT-3000"]
     plain = fidelity_page()
-    assert app.table[0].value.equals(plain.table[0].value)
+    assert tables(app)[0].equals(tables(plain)[0])
     assert app.main.markdown[0].value == plain.main.markdown[0].value
     app.button(key="forget_measurements").click().run()
     assert not app.exception

@@ -203,7 +203,7 @@ def _for_chip(knob: Knob | None, chip: Chip) -> Knob | None:
     if knob is None or knob.unit != CLUSTERS or chip.unit_name + "s" == CLUSTERS:
         return knob
     units = f"{chip.unit_name}s"
-    label = knob.label.replace(CLUSTERS.capitalize(), units.capitalize())
+    label = knob.label.replace(CLUSTERS.capitalize(), units.capitalize()).replace(CLUSTERS, units)
     return knob.model_copy(update={"unit": units, "label": label})
 
 

@@ -116,7 +116,7 @@ class SearchJob:
         self.settings = settings
         self.certified = certified
         self._stored = stored
-        self._proof = proof or ProofSettings()
+        self.proof_settings = proof or ProofSettings()
         self._plain = plain
         self._stopped = Stopping(abandoned)
         self._lock = threading.Lock()
@@ -168,13 +168,13 @@ class SearchJob:
 
     def _prove(self, result: SearchResult) -> None:
         objective = self.settings.objective
-        whole = enumerates(self.space, objective, self._proof)
+        whole = enumerates(self.space, objective, self.proof_settings)
         doing = "certifying" if whole else "bounding"
         self._set(state=doing, done=0, total=result.space.size)
         proof = prove_best(
             self.space,
             objective,
-            self._proof,
+            self.proof_settings,
             start=result.best,
             on_block=self._on_block,
             on_cell=lambda report: self._set(report=report),

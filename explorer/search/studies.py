@@ -12,6 +12,7 @@ from optuna.exceptions import DuplicatedStudyError
 from optuna.trial import TrialState
 
 from explorer.config.errors import InputError, refuse
+from explorer.config.scenario import parse_scenario
 from explorer.search.definition import (
     check_same,
     parse_definition,
@@ -44,7 +45,7 @@ class StoredStudy:
     Attributes:
         name: its name.
         title: name of the scenario.
-        objective: what it optimises, as a page calls it.
+        objective: what it optimises, as a page calls it, in the words of its own chip.
         trials: how many it shall have.
     """
 
@@ -66,7 +67,8 @@ def stored_studies(storage: Storage) -> tuple[list[StoredStudy], list[str]]:
     for study in reversed(studies):
         try:
             found = parse_definition(study.study_name, study.user_attrs.get(ATTRIBUTE))
-            label = objective_named(found.settings.objective).label
+            unit = parse_scenario(found.scenario).chip_document().unit_name
+            label = objective_named(found.settings.objective).on(unit).label
         except InputError:
             others.append(study.study_name)
             continue

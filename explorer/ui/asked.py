@@ -1,10 +1,13 @@
-"""Which answer the page on sensitivity is asked about."""
+"""Which objective a page is asked about, in the words of the chip on the sliders."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import streamlit as st
 
 from explorer.search.objectives import OBJECTIVES, Objective
+from explorer.ui import state
 
 KEY = "sensitivity:objective"
 SEARCHED = ("throughput", "cluster_seconds_per_token")
@@ -12,19 +15,51 @@ SEARCHED = ("throughput", "cluster_seconds_per_token")
 
 
 def ask() -> Objective:
-    """Draw the choice and return the objective."""
-    return OBJECTIVES[
-        st.radio(
-            "Answer",
-            SEARCHED,
-            format_func=lambda name: OBJECTIVES[name].label.capitalize(),
-            key=KEY,
-            horizontal=True,
-            persist_state="session",
-        )
-    ]
+    """Draw the choice of the page on sensitivity and return the objective."""
+    return choose("Answer", SEARCHED, KEY)
 
 
 def asked() -> Objective:
-    """Return the objective that the choice holds now; for callbacks."""
-    return OBJECTIVES[st.session_state[KEY]]
+    """Return the objective that this choice holds now; for callbacks."""
+    return chosen_objective(SEARCHED, KEY)
+
+
+def choose(label: str, names: Sequence[str], key: str, help_text: str | None = None) -> Objective:
+    """Draw a choice of objectives and return the chosen one, in the words of the chip.
+
+    Args:
+        label: what to write above it.
+        names: of the objectives to choose from, the first by default.
+        key: under which the choice is kept, whatever page or chip comes next.
+        help_text: what its help says.
+    """
+    unit = _unit_name()
+    # Options are told apart by their words: one choice a unit, else another chip's would reset it.
+    widget = f"{key}:{unit}"
+    st.session_state.setdefault(widget, chosen_objective(names, key).name)
+    st.radio(
+        label,
+        names,
+        format_func=lambda name: OBJECTIVES[name].on(unit).label.capitalize(),
+        horizontal=True,
+        key=widget,
+        help=help_text,
+        on_change=_keep,
+        args=(key, widget),
+    )
+    return chosen_objective(names, key)
+
+
+def chosen_objective(names: Sequence[str], key: str) -> Objective:
+    """Return what a choice holds now, else what was last chosen on any chip."""
+    held, unit = st.session_state, _unit_name()
+    name: str = held.get(f"{key}:{unit}", held.get(key, names[0]))
+    return OBJECTIVES[name].on(unit)
+
+
+def _unit_name() -> str:
+    return state.scenario().chip_document().unit_name
+
+
+def _keep(key: str, widget: str) -> None:
+    st.session_state[key] = state.widget_value(widget)

@@ -26,7 +26,7 @@ def page() -> None:
     scenario = state.scenario()
     st.header("What should I choose?", anchor=False)
     first = st.container()
-    objective = objective_choice(scenario)
+    objective = objective_choice()
     if objective.fixes_batch:
         trap_section(scenario)
     ready = controls(scenario)

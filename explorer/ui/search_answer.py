@@ -25,6 +25,7 @@ from explorer.ui import state
 from explorer.ui.background import waiting_words
 from explorer.ui.charts import chart
 from explorer.ui.page_style import METRIC_WIDTH
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 UNCHANGED_HIDDEN = ("slices", "max_slices", "min_rows_per_slice")
@@ -48,7 +49,7 @@ def found_how(job: SearchJob, status: JobStatus, asked: Scenario) -> None:
     if status.best is None:
         return
     objective = job.settings.objective.on(asked.chip_document().unit_name)
-    st.table(_plan_table(asked, status.best, job), hide_index=True)
+    show_table(_plan_table(asked, status.best, job))
     for note in plan_notes(evaluate(status.best)):
         st.caption(f"Note: {plain(note)}")
     _standing(status, objective)

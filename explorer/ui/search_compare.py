@@ -19,6 +19,7 @@ from explorer.ui.background import Prepared, offered, space_fingerprint
 from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.search_controls import chosen
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 
@@ -71,7 +72,7 @@ def _draw(found: Comparison, unit: str) -> None:
         "compare:time",
         "Best so far of each sampler against time",
     )
-    st.table(_table(found, unit), hide_index=True)
+    show_table(_table(found, unit))
     for reason in found.left_out:
         st.caption(f"Left out: {plain(reason)}.")
 

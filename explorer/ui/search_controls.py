@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from explorer.chips.inputs import Inputs
@@ -12,7 +14,7 @@ from explorer.config.quantity import Knob
 from explorer.config.scenario import Scenario, knob_at
 from explorer.config.units import human
 from explorer.search.certificate import estimated_seconds
-from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, OBJECTIVES, SYMBOLS, Objective
+from explorer.search.objectives import OBJECTIVES, SYMBOLS, Objective
 from explorer.search.proof import MOST_ENUMERATED, ProofSettings, enumerates
 from explorer.search.samplers import AUTO, SAMPLERS, installed_samplers
 from explorer.search.space import Space, Values, default_space
@@ -23,6 +25,7 @@ from explorer.search.verdict import plans
 from explorer.serving.constraints import budget_constraint
 from explorer.serving.levers import NOTE_OF_MEASUREMENT
 from explorer.ui import state
+from explorer.ui.asked import choose, chosen_objective
 from explorer.ui.controls import knob_slider
 from explorer.ui.folded import folded
 from explorer.ui.text import plain
@@ -31,6 +34,7 @@ DEFAULT_TRIALS, MOST_TRIALS = 300, 5000
 DEFAULT_SEED, LARGEST_SEED = 1, 2**31
 LONGEST_BOUND_SECONDS = 3600
 OBJECTIVE = "objective"
+BUDGET_LABEL = "Budget across the machine"
 PINNED, FURTHER, RANGE = "pinned", "further", "range:"
 LIMITS = (
     "limits.ttft_seconds",
@@ -60,49 +64,30 @@ def controls(scenario: Scenario) -> bool:
     return True
 
 
-def objective_choice(scenario: Scenario) -> Objective:
+def objective_choice() -> Objective:
     """Draw the choice of the objective and return it, in the words of the scenario's chip."""
-    unit = scenario.chip_document().unit_name
-    # Options are told apart by their words: one choice a unit, else another chip's would reset it.
-    key = f"{OBJECTIVE}:{unit}"
-    objective = _objective(scenario).on(unit)
-    st.session_state.setdefault(key, objective.name)
-    st.radio(
+    equation = chosen_objective(list(OBJECTIVES), OBJECTIVE).equation
+    objective = choose(
         "Objective",
-        options=list(OBJECTIVES),
-        format_func=lambda name: OBJECTIVES[name].on(unit).label.capitalize(),
-        horizontal=True,
-        key=key,
-        help=f"Formula: {plain(objective.equation)}. {plain(SYMBOLS)}",
-        on_change=_objective_chosen,
-        args=(key,),
+        list(OBJECTIVES),
+        OBJECTIVE,
+        f"Formula: {plain(equation)}. {plain(SYMBOLS)}",
     )
     st.caption(plain(objective.meaning))
     return objective
 
 
-def _objective(scenario: Scenario) -> Objective:
-    """Return what the choice holds now, else what was last chosen on any chip."""
-    held = st.session_state
-    last = held.get(OBJECTIVE, CLUSTER_SECONDS_PER_TOKEN.name)
-    return OBJECTIVES[held.get(f"{OBJECTIVE}:{scenario.chip_document().unit_name}", last)]
-
-
-def _objective_chosen(key: str) -> None:
-    st.session_state[OBJECTIVE] = state.widget_value(key)
-
-
-def chosen() -> tuple[SearchSettings, Space, ProofSettings]:
-    """Return what the controls hold now; raises InputError.
+def chosen(scenario: Scenario | None = None) -> tuple[SearchSettings, Space, ProofSettings]:
+    """Return what the controls hold now, for the sliders or for a scenario; raises InputError.
 
     A button's callback reads it here: what was handed to the button when it was drawn is older
     than a value that was typed just before the click. Controls that are folded away and were
     never opened hold nothing.
     """
     held = st.session_state
-    scenario = state.scenario()
+    scenario = state.scenario() if scenario is None else scenario
     settings = SearchSettings(
-        _objective(scenario),
+        OBJECTIVES[chosen_objective(list(OBJECTIVES), OBJECTIVE).name],
         int(held.get("trials", DEFAULT_TRIALS)),
         int(held.get("seed", DEFAULT_SEED)),
         held.get("sampler", AUTO),
@@ -141,11 +126,16 @@ def _effort() -> None:
     columns[2].selectbox(
         "Sampler",
         (AUTO, *installed_samplers()),
-        format_func=lambda name: SAMPLERS[name].label if name in SAMPLERS else "automatic",
+        format_func=sampler_name,
         key="sampler",
         help="Automatic tries every combination where the trials suffice, and else takes TPE.",
         persist_state="session",
     )
+
+
+def sampler_name(name: str) -> str:
+    """Return what a sampler is called on the page."""
+    return SAMPLERS[name].label if name in SAMPLERS else "automatic"
 
 
 def _what(scenario: Scenario) -> None:
@@ -219,7 +209,7 @@ def _limits(scenario: Scenario) -> None:
         st.session_state[key] = now
     names = list(scenario.chip_document().quantities)
     st.text_input(
-        "Budget across the machine",
+        BUDGET_LABEL,
         key=key,
         placeholder=f"2 * hardware.{names[0]} + hardware.memory_bytes <= 4",
         help="Weights times numbers of the machine, each in units of the chip's own value, at most "
@@ -310,17 +300,18 @@ def _default(scenario: Scenario, path: str) -> str:
     """Return what an empty range means."""
     axis = _whole(scenario).axis(path)
     if axis is not None:
-        return _listed(axis.values)
+        return listed([str(value) for value in axis.values])
     try:
         return default_range(scenario, path)
     except InputError:
         return FORM
 
 
-def _listed(values: Values) -> str:
+def listed(values: Sequence[str]) -> str:
+    """Return a few values, or the first of many and the last."""
     if len(values) <= FEW_VALUES:
-        return ", ".join(map(str, values))
-    return f"{', '.join(map(str, values[:3]))} … {values[-1]}"
+        return ", ".join(values)
+    return f"{', '.join(values[:3])} … {values[-1]}"
 
 
 def _name(scenario: Scenario, path: str) -> str:

@@ -6,12 +6,12 @@ import math
 
 import streamlit as st
 
-from explorer.config.scenario import Scenario, knob_at, paths_of
+from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
 from explorer.search.best_plan import best_plan
 from explorer.search.job import JobStatus, SearchJob
 from explorer.search.objectives import OBJECTIVES, THROUGHPUT, Objective
-from explorer.search.space import BUFFER, DP_PREFILL, Space
+from explorer.search.space import Space
 from explorer.search.verdict import SAME, at_most, verdict
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.ui import sensitivity_constants, state
@@ -23,16 +23,12 @@ from explorer.ui.search_answer import (
     machine_and_model,
     nothing_feasible,
     plan_figures,
-    plan_value,
     progress,
     searched_beside,
 )
+from explorer.ui.search_since import belongs_elsewhere, moves, other_effort, same_machine
 from explorer.ui.sensitivity import with_best_plan
-from explorer.ui.text import plain
 
-DECIDING = ("precision", "plan", "kernel", "workload", "limits", "measured", "hardware")
-"""Sections of a scenario on which the best plan may depend: not on how the pools are simulated."""
-MOST_MOVES = 3
 MOST_LOOKED_THROUGH = 300_000_000
 """Plans of a space whose best one is found within a tenth of a second, without a word."""
 
@@ -47,7 +43,7 @@ def answer_first(job: SearchJob, status: JobStatus, asked: Scenario, objective: 
         objective: what the page now asks for, in the words of the chip on the sliders.
     """
     now = state.scenario()
-    elsewhere = _belongs_elsewhere(job, status, asked, objective)
+    elsewhere = belongs_elsewhere(job, status, asked, objective)
     if elsewhere:
         st.markdown(best_possible(now, objective))
         st.info(elsewhere)
@@ -63,6 +59,7 @@ def answer_first(job: SearchJob, status: JobStatus, asked: Scenario, objective: 
     plan_figures(searched, status.best_value, best)
     if status.finished or status.state == COMPARING:
         _offer(job, status.best, asked, bool(elsewhere))
+        _effort(job)
         _left_over(job, best)
         _how_sure(best)
 
@@ -86,67 +83,6 @@ def best_possible(scenario: Scenario, objective: Objective) -> str:
         f"The best plan for these sliders reaches {reaches}; the present one, "
         f"{human(own, objective.unit)}, is **{at_most(100 * gap)} % worse**."
     )
-
-
-def _belongs_elsewhere(
-    job: SearchJob, status: JobStatus, asked: Scenario, objective: Objective
-) -> str:
-    """Return what a result is of where that is not what the page now asks; else nothing."""
-    now, searched = state.scenario(), job.settings.objective
-    moved = "" if now == status.best else _moves(job, asked, now)
-    if not moved and searched.name == objective.name:
-        return ""
-    label = searched.on(asked.chip_document().unit_name).label
-    result = "This result is" if status.finished else "This search is"
-    parts = [moved] if moved else []
-    if searched.name != objective.name:
-        parts.append(f"the objective is now **{objective.label}**")
-    return (
-        f"{result} of **{machine_and_model(asked)}**, for **{label}**; {', and '.join(parts)}. "
-        "The line above is for what the page holds now; a new search finds that plan."
-    )
-
-
-def _moves(job: SearchJob, asked: Scenario, now: Scenario) -> str:
-    """Return what the sliders hold beside a plan that the search left as it was; or nothing."""
-    if not _same_machine(asked, now):
-        other = machine_and_model(now)
-        same_names = " with other numbers" if other == machine_and_model(asked) else ""
-        return f"the sliders now hold **{other}**{same_names}"
-    free = _searched(job, asked)
-    moved = [
-        path
-        for path in paths_of(asked)
-        if path.partition(".")[0] in DECIDING
-        and path not in free
-        and asked.value(path) != now.value(path)
-    ]
-    words = [_move(asked, now, path) for path in moved[:MOST_MOVES]]
-    if len(moved) > MOST_MOVES:
-        words.append(f"{len(moved) - MOST_MOVES} more")
-    return f"the sliders have moved since: {', '.join(words)}" if words else ""
-
-
-def _searched(job: SearchJob, asked: Scenario) -> tuple[str, ...]:
-    """Return the paths whose values on the sliders do not change what the best plan is."""
-    if job.settings.objective.fixes_batch:
-        return ()
-    sized = (
-        path for path in (BUFFER, DP_PREFILL) if job.space.base.value(path) != asked.value(path)
-    )
-    return (*(path for axis in job.space.axes for path in axis.paths), *sized)
-
-
-def _move(asked: Scenario, now: Scenario, path: str) -> str:
-    knob = knob_at(asked, path)
-    name, unit = (path, "") if knob is None else (knob.label, knob.shown_unit)
-    values = (asked.value(path), now.value(path))
-    before, after = ("none" if value is None else plan_value(value, unit) for value in values)
-    return plain(f"{name} {before} → {after}")
-
-
-def _same_machine(one: Scenario, other: Scenario) -> bool:
-    return (one.chip, one.model, one.versions) == (other.chip, other.model, other.versions)
 
 
 def _headline(status: JobStatus, elsewhere: bool) -> None:
@@ -173,7 +109,7 @@ def _headline(status: JobStatus, elsewhere: bool) -> None:
 def _offer(job: SearchJob, best: Scenario, asked: Scenario, elsewhere: bool) -> None:
     """Offer to take the plan over, where it was made for what the sliders show."""
     now, beside = state.scenario(), searched_beside(job)
-    same = _same_machine(best, now)
+    same = same_machine(best, now)
     there = same and now.plan == best.plan
     there = there and all(now.value(path) == best.value(path) for path in beside)
     clicked = st.button(
@@ -191,11 +127,22 @@ def _offer(job: SearchJob, best: Scenario, asked: Scenario, elsewhere: bool) -> 
             "Share takes it along, and Undo brings back what was there before."
         )
     elif now != asked:
+        if moves(job, best, asked):
+            st.caption("The sliders have moved since: this is the best plan for how they were.")
+            return
+        far = "for what was searched" if elsewhere else "as far as the search has shown"
         st.caption(
-            "The sliders have moved since: this is the best plan for how they were."
-            if elsewhere
-            else "The sliders have moved since, but nothing that decides which plan is best: this "
-            "one still is, as far as the search has shown."
+            "The sliders have moved since, but nothing that decides which plan is best: this one "
+            f"still is, {far}."
+        )
+
+
+def _effort(job: SearchJob) -> None:
+    other = other_effort(job)
+    if other:
+        st.caption(
+            f"Since this search was started, the page asks for another effort: {other}. Starting "
+            "again uses it; what makes a plan the best one is the same."
         )
 
 

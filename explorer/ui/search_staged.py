@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import streamlit as st
 
 from explorer.config.scenario import Scenario, knob_at
@@ -14,7 +13,9 @@ from explorer.search.staged import on_the_machine_of, staged_plan
 from explorer.search.verdict import SAME, at_most
 from explorer.serving.evaluate import evaluate
 from explorer.ui import state
-from explorer.ui.search_answer import apply_plan
+from explorer.ui.search_answer import apply_plan, machine_and_model
+from explorer.ui.search_since import moves
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 PER_TOKEN = "cluster_seconds_per_token"
@@ -31,21 +32,17 @@ def staged_section(scenario: Scenario, job: SearchJob | None, asked: Scenario | 
     value = float(evaluate(staged.scenario).objective(PER_TOKEN))
     st.markdown(
         "THInfer fixes one setting after the other. For this scenario that gives "
-        f"**{human(value, f'{unit}-seconds')}** a token; the joint search above can only be as "
-        "good or better."
+        f"**{human(value, f'{unit}-seconds')}** a token; a joint search of the whole plan can "
+        "only be as good or better."
     )
-    if job is not None and asked == scenario:
-        st.markdown(_loss(job, job.status(), scenario))
+    if job is not None and asked is not None:
+        st.markdown(_loss(job, job.status(), scenario, asked))
     steps = [(*_step_words(scenario, step.what), step) for step in staged.steps]
-    st.table(
-        pd.DataFrame(
-            {
-                "setting": [label for label, _, _ in steps],
-                "chosen": [human(float(step.chosen), of) for _, of, step in steps],
-                "why": [step.why for step in staged.steps],
-            }
-        ),
-        hide_index=True,
+    show_table(
+        [
+            {"setting": label, "chosen": human(float(step.chosen), of), "why": step.why}
+            for label, of, step in steps
+        ]
     )
     st.button(
         "Put the staged plan on the sliders",
@@ -65,24 +62,38 @@ def trap_section(scenario: Scenario) -> None:
     _show_trap(scenario)
 
 
-def _loss(job: SearchJob, status: JobStatus, scenario: Scenario) -> str:
-    """Return what the staged plan loses against the best one known, by the search's objective."""
-    if status.state not in FINAL_STATES:
+def _loss(job: SearchJob, status: JobStatus, scenario: Scenario, asked: Scenario) -> str:
+    """Return what the staged plan loses against the best one known, by the search's objective.
+
+    Where the sliders now hold what the search was not started for, it is that scenario's loss.
+    """
+    if status.state not in FINAL_STATES or status.best is None:
         return ""
-    objective = job.settings.objective.on(scenario.chip_document().unit_name)
-    there = on_the_machine_of(status.best, scenario, job.space)
+    moved = bool(moves(job, status.best, asked))
+    base = asked if moved else scenario
+    objective = job.settings.objective.on(base.chip_document().unit_name)
+    there = on_the_machine_of(status.best, base, job.space)
     plan = staged_plan(there).scenario
-    if status.best is None or plan is None:
+    if plan is None:
         return ""
+    lead = f"By {objective.label} it"
+    if moved:
+        lead = (
+            f"The search was of **{machine_and_model(asked)}** before the sliders moved: by "
+            f"{objective.label} the staged plan for that"
+        )
     value = float(evaluate(plan).objective(objective.name))
+    reaches = f"{lead} reaches {human(value, objective.unit)}"
+    if objective.gap(status.best_value, value) > SAME:
+        return (
+            f"{reaches}, better than the best plan found: the search kept settings that the "
+            "staged procedure is free to choose."
+        )
     gap = objective.gap(value, status.best_value)
     if not gap > SAME:
-        return f"By {objective.label} it is as good as the best plan found."
-    where = " on the machine that the search found" if there != scenario else ""
-    return (
-        f"By {objective.label} it reaches {human(value, objective.unit)}{where} and so loses "
-        f"**{at_most(100 * gap)} %** against the best plan."
-    )
+        return f"{lead} is as good as the best plan found."
+    where = " on the machine that the search found" if there != base else ""
+    return f"{reaches}{where} and so loses **{at_most(100 * gap)} %** against the best plan."
 
 
 def _spring_trap() -> None:

@@ -34,7 +34,8 @@ def known_interval(scenario: Scenario, objective: Objective) -> Interval:
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def _known_interval(fingerprint: str, objective: str, _scenario: Scenario) -> Interval:
-    return interval(_scenario, OBJECTIVES[objective])
+    unit = _scenario.chip_document().unit_name
+    return interval(_scenario, OBJECTIVES[objective].on(unit))
 
 
 def headline(scenario: Scenario) -> str:

@@ -1,4 +1,4 @@
-"""Tables: those that follow a slider are written as one text each, all others Streamlit's own.
+"""Tables, each written as one text.
 
 Streamlit's own table parses the text of every cell by itself, and a browser takes some 15 ms more
 for thirty cells that change; of a table that is one text it takes a quarter of that.
@@ -29,16 +29,6 @@ def show_table(rows: pd.DataFrame | Sequence[Mapping[str, str]], *, index: bool 
     st.markdown(table_text(rows, index=index))
 
 
-def show_still_table(frame: pd.DataFrame) -> None:
-    """Show a frame that no slider changes as wide as the page, its cells as Markdown."""
-    st.table(joined(frame), hide_index=True)
-
-
-def joined(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame in whose texts numbers and their units stay together."""
-    return frame.map(lambda cell: kept_together(cell) if isinstance(cell, str) else cell)
-
-
 def table_text(rows: pd.DataFrame | Sequence[Mapping[str, str]], *, index: bool = False) -> str:
     """Return the text of a table."""
     if isinstance(rows, pd.DataFrame):
@@ -49,11 +39,6 @@ def table_text(rows: pd.DataFrame | Sequence[Mapping[str, str]], *, index: bool 
     return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
 
 
-def kept_together(text: str) -> str:
-    """Return a text in which numbers and their units stay together where the page breaks it."""
-    return BEFORE_UNIT.sub(NO_BREAK, text)
-
-
 def _of_frame(frame: pd.DataFrame, index: bool) -> tuple[list[str], list[list[object]]]:
     if index:
         frame = frame.reset_index(names="" if frame.index.name is None else str(frame.index.name))
@@ -61,5 +46,10 @@ def _of_frame(frame: pd.DataFrame, index: bool) -> tuple[list[str], list[list[ob
 
 
 def _cell(value: object) -> str:
-    """Return a cell on one line of the text."""
-    return kept_together(SPACES.sub(" ", str(value).strip())).replace("|", "\\|")
+    """Return a cell on one line, whose numbers keep their units where the page breaks it."""
+    return unbroken(SPACES.sub(" ", str(value).strip())).replace("|", "\\|")
+
+
+def unbroken(text: str) -> str:
+    """Return a text whose numbers stay on the line of their units."""
+    return BEFORE_UNIT.sub(NO_BREAK, text)
