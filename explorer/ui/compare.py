@@ -40,7 +40,7 @@ from explorer.ui.search_first import best_possible
 from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
-KEPT, CURRENT, BEST = "snapshots", "what the sliders hold now", "the best plan for these sliders"
+KEPT, CURRENT, BEST = "snapshots", "what the sliders hold now", "best plan"
 LONGEST_NAME = 60
 LARGEST_UPLOAD_MB = 4
 

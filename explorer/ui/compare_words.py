@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from explorer.config.units import human, significant
 from explorer.plots.style import lowered
-from explorer.serving.comparison import Comparison, FigureRow, InputRow
+from explorer.serving.comparison import FEWEST, Comparison, FigureRow, InputRow
 from explorer.ui.text import plain
 
 THROUGHPUT, TIMES = "throughput_tokens_per_second", ("ttft_seconds", "tpot_seconds")
@@ -37,16 +37,15 @@ def _most(rate: FigureRow, names: Sequence[str]) -> str:
         return ""
     shown = _shown(rate, winners[0])
     if len(winners) == len(names):
-        return f"{_listed([names[i] for i in winners])} deliver the same, {shown}."
+        return f"All deliver the same: {shown}."
     best = rate.values[winners[0]] or 0.0
     behind = [
         f"{_ahead(best / value)} {names[i]}"
         for i in ranked
         if i not in winners and (value := rate.values[i])
     ]
-    verb = "delivers" if len(winners) == 1 else "deliver"
     tail = f", {_listed(behind)}" if behind else ""
-    return f"{_listed([names[i] for i in winners])} {verb} most: {shown}{tail}."
+    return f"Most is delivered by {_listed([names[i] for i in winners])}: {shown}{tail}."
 
 
 def _ahead(ratio: float) -> str:
@@ -64,19 +63,18 @@ def _times(figures: Sequence[FigureRow], names: Sequence[str], most: Sequence[in
         if not behind:
             continue
         best, next_one = figure.values[winners[0]] or 0.0, figure.values[behind[0]] or 0.0
+        than = f" than {names[behind[0]]}" if len(ranked) > FEWEST else ""
         told.setdefault(tuple(winners), []).append(
             f"the least {lowered(figure.label)} ({_shown(figure, winners[0])}, "
-            f"{significant(100 * (1 - best / next_one))} % less than {names[behind[0]]})"
+            f"{significant(100 * (1 - best / next_one))} % less{than})"
         )
-    sentences = []
-    for holders, times in told.items():
-        one = len(holders) == 1
-        if holders == tuple(most):
-            who = "It also has" if one else "They also have"
-        else:
-            who = f"{_listed([names[i] for i in holders])} {'has' if one else 'have'}"
-        sentences.append(f"{who} {_listed(times)}.")
-    return sentences
+    return [
+        f"{'It also has' if len(holders) == 1 else 'They also have'} {_listed(times)}."
+        if holders == tuple(most)
+        else f"{_capital(_listed(times))} {'is that' if len(times) == 1 else 'are those'} of "
+        f"{_listed([names[i] for i in holders])}."
+        for holders, times in told.items()
+    ]
 
 
 def _differences(rows: Sequence[InputRow]) -> str:
@@ -110,6 +108,10 @@ def _sign(figure: FigureRow) -> int:
 
 def _shown(figure: FigureRow, place: int) -> str:
     return human(figure.values[place], figure.unit)
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def _listed(words: Sequence[str]) -> str:
