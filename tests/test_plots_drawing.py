@@ -124,3 +124,4 @@ def test_every_figure_of_a_page_is_one_that_plotly_accepts(route: Any) -> None:
         axes = [part for name, part in figure["layout"].items() if AXIS_NAME.fullmatch(name)]
         assert len(axes) >= 2
         assert all(axis["separatethousands"] for axis in axes), "texts have 1,024"
+        assert all(axis["minexponent"] > 4 for axis in axes), "texts have 10,000 and not 10k"

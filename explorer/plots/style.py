@@ -93,8 +93,8 @@ PRESENT_MARK = {
 """Where the sliders stand."""
 EDGE = {"width": 1, "color": LIGHT_INK}
 SMALLEST_TEXT = 11
-AXIS = {"automargin": True, "separatethousands": True}
-"""What every axis has; Plotly by itself separates thousands from 10,000 on, texts from 1,000 on."""
+AXIS = {"automargin": True, "separatethousands": True, "minexponent": 5}
+"""What every axis has: ticks up to 999,999 as texts have them, where Plotly has 1000 and 10k."""
 
 
 def resource(bound: Bound) -> str:
