@@ -266,7 +266,8 @@ def test_the_answer_is_what_single_evaluations_and_searches_say() -> None:
 @pytest.mark.parametrize(("preset", "answer"), [(SEVEN_B, 1), (ASCEND, 0)])
 def test_each_section_opens_and_only_the_chosen_one_is_built(preset: str, answer: int) -> None:
     app = opened("sensitivity", preset)
-    app.radio(key="sensitivity:objective").set_value(
+    unit = preset_scenario(preset).chip_document().unit_name
+    app.radio(key=f"sensitivity:objective:{unit}").set_value(
         ("throughput", "cluster_seconds_per_token")[answer]
     ).run()
     questions = {
@@ -329,13 +330,29 @@ def test_one_click_puts_the_plan_on_the_sliders_that_is_best_by_the_answer_asked
     objective: Objective,
 ) -> None:
     app = opened("sensitivity", MT3000, plan__pp_prefill="1")
-    app.radio(key="sensitivity:objective").set_value(objective.name).run()
+    app.radio(key="sensitivity:objective:cluster").set_value(objective.name).run()
     app.button(key="fit:best_plan").click().run()
     best = best_plan(default_space(preset_scenario(MT3000)), objective)
     assert best.scenario is not None
     assert app.session_state["scenario"].plan == best.scenario.plan
     assert not app.error
     assert "with the best plan before and after" in app.markdown[0].value
+
+
+def test_the_answer_asked_for_stays_on_another_chip_in_its_own_words() -> None:
+    app = opened("sensitivity", MT3000)
+    assert "throughput of all clusters" in app.markdown[0].value
+    app.radio(key="sensitivity:objective:cluster").set_value("cluster_seconds_per_token").run()
+    app.session_state["scenario"] = preset_scenario(ASCEND)
+    app.run()
+    choice = app.radio(key="sensitivity:objective:card")
+    assert choice.value == "cluster_seconds_per_token"
+    assert choice.options == ["Throughput of all cards", "Card-seconds per token"]
+    assert "card-seconds per token" in app.markdown[0].value
+    app.session_state["scenario"] = preset_scenario(MT3000)
+    app.radio(key="sensitivity:objective:card").set_value("throughput").run()
+    assert app.radio(key="sensitivity:objective:cluster").value == "throughput"
+    assert not app.exception
 
 
 def test_nothing_fits_at_all() -> None:
