@@ -8,9 +8,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer.config.links import preset_scenario
-from explorer.config.units import human
+from explorer.config.units import human, significant
+from explorer.search.best_plan import best_plan
+from explorer.search.objectives import THROUGHPUT
+from explorer.search.space import default_space
+from explorer.serving.comparison import Candidate, compare
 from explorer.serving.evaluate import evaluate
 from explorer.ui.compare import _words
+from explorer.ui.compare_words import lead
 from tests.tables import tables
 from tests.test_app_pages import APP, notices, unfold
 
@@ -42,8 +47,59 @@ def keep(app: AppTest, name: str = "") -> AppTest:
 def test_alone_it_says_what_to_do() -> None:
     app = opened()
     assert not app.exception
-    assert "beside the present one" in app.markdown[0].value
+    assert "The best plan for these sliders reaches" in app.markdown[0].value
+    assert "beside the present one" in app.markdown[1].value
     assert not tables(app)
+
+
+def test_one_click_compares_with_the_best_plan() -> None:
+    app = opened()
+    own = app.session_state["scenario"]
+    assert "first:preset" not in {button.key for button in app.button}
+    app.button(key="first:best").click().run()
+    (best,) = app.session_state["snapshots"].values()
+    found = best_plan(default_space(own), THROUGHPUT)
+    assert best == found.scenario
+    assert app.session_state["scenario"] == own
+    gain = significant(100 * (found.value / float(evaluate(own).objective("throughput")) - 1))
+    first = app.markdown[0].value
+    assert first.startswith("Most is delivered by **best plan**: ")
+    assert f"{gain} % more than **what the sliders hold now**" in first
+    assert "first:best" not in {button.key for button in app.button}
+
+
+def test_sliders_that_moved_are_compared_with_the_preset_before_and_by_one_click() -> None:
+    app = opened(plan__tp_decode="8")
+    before = app.markdown[0].value
+    assert "**the preset's own values**" in before
+    assert "decode tensor parallelism (TP_D), 4 clusters against 8 clusters" in before
+    app.button(key="first:preset").click().run()
+    (kept,) = app.session_state["snapshots"].items()
+    assert kept == (preset_scenario(MT3000).name, preset_scenario(MT3000))
+    assert app.markdown[0].value == before.replace("the preset's own values", kept[0])
+
+
+def test_who_is_best_for_what_is_told_from_the_figures() -> None:
+    base = preset_scenario(MT3000)
+    moves = {"a": {}, "b": {"plan.micro_batch_decode": 8}, "c": {"plan.pp_prefill": 1}}
+    comparison = compare([Candidate(name, base.replacing(move)) for name, move in moves.items()])
+    text = lead(comparison)
+    rates, waits, each = (figure.values[:2] for figure in comparison.figures[:3])
+    assert rates[0] and rates[1] and each[0] and each[1] and waits[0] == waits[1]
+    times = f"{significant(rates[0] / rates[1])} times **b**"
+    assert f"Most is delivered by **a**: {human(rates[0], 'tokens/s')}, {times}." in text
+    less = f"{human(each[1], 's')}, {significant(100 * (1 - each[1] / each[0]))} % less"
+    assert f"The least time per output token ({less}) is that of **b**." in text
+    assert "first token" not in text
+    assert "**c** does not fit." in text
+    assert "prefill pipeline stages (PP_P), 2 stages against 2 stages against 1 stage" in text
+
+
+def test_scenarios_that_are_alike_have_no_winner() -> None:
+    base = preset_scenario(MT3000)
+    text = lead(compare([Candidate("a", base), Candidate("b", base)]))
+    rate = human(float(evaluate(base).objective("throughput")), "tokens/s")
+    assert text == f"All deliver the same: {rate}. They do not differ in any input."
 
 
 def test_a_kept_scenario_is_compared_with_the_sliders() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,11 +11,13 @@ from streamlit.testing.v1 import AppTest
 from explorer.config.links import preset_scenario
 from explorer.config.units import human
 from explorer.search.best_plan import best_plan
-from explorer.search.objectives import THROUGHPUT
-from explorer.search.pareto import ParetoFront
+from explorer.search.measures import measures_named
+from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, THROUGHPUT, Objective
+from explorer.search.pareto import ParetoFront, ParetoPoint
 from explorer.search.robustness import interval
-from explorer.search.space import default_space
+from explorer.search.space import Space, default_space
 from explorer.serving.evaluate import evaluate
+from explorer.ui.tradeoff_words import answer
 from tests.scenarios import ASCEND, MT3000, PRESETS
 
 SEVEN_B = "mt3000-llama2-7b"
@@ -67,6 +70,98 @@ def front_of(app: AppTest) -> ParetoFront:
 
 
 # Trade-offs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("preset", "pool"), [(SEVEN_B, "4 pools of **15 clusters**"), (ASCEND, "1 pool of **4 cards**")]
+)
+def test_where_the_sliders_stand_comes_first_and_nothing_is_searched_for_it(
+    preset: str, pool: str
+) -> None:
+    app = opened("tradeoffs", preset)
+    assert "task:pareto" not in app.session_state
+    now = evaluate(app.session_state["scenario"])
+    first, second = (item.value for item in app.markdown[:2])
+    assert f"**{human(float(now.objective('throughput')), 'tokens/s')}**" in first
+    assert f"**{human(float(now.ttft_seconds), 's')}** to the first token" in first
+    assert pool in first
+    assert "what less time per output token would cost in throughput" in second
+
+
+def test_a_plan_that_does_not_fit_has_nothing_to_trade_and_says_why() -> None:
+    app = opened("tradeoffs", MT3000, plan__pp_prefill="1")
+    first = app.markdown[0].value
+    assert first.startswith("**The plan on the sliders does not fit**")
+    assert "needs 27.1 GB; the limit is 20.0 GB" in first
+    finished(app, "pareto")
+    assert app.markdown[0].value.endswith("The plan on the sliders does not fit.")
+
+
+def front_of_figures(names: Sequence[str], *figures: tuple[float, ...]) -> ParetoFront:
+    scenario = preset_scenario(ASCEND)
+    measures = tuple(measure.on("card") for measure in measures_named(names, scenario))
+    points = tuple(ParetoPoint(figure, ()) for figure in figures)
+    return ParetoFront(measures, Space(scenario, ()), points, 9, 9, exact=True, seconds=1.0)
+
+
+@pytest.mark.parametrize(
+    ("names", "figures", "words"),
+    [
+        (
+            ("throughput", "ttft"),
+            ((100.0, 9.0), (95.0, 6.0), (50.0, 3.0)),
+            "**33.3 % less time to first token costs 5.00 % of the throughput**: from 100 tokens/s "
+            "at 9.00 s to 95 tokens/s at 6.00 s. At the least time to first token it is 50 "
+            "tokens/s at 3.00 s.",
+        ),
+        (
+            ("throughput", "tpot"),
+            ((100.0, 9.0), (50.0, 3.0)),
+            "**66.7 % less time per output token costs 50.0 % of the throughput**: from 100 "
+            "tokens/s at 9.00 s to 50 tokens/s at 3.00 s. Of 9",
+        ),
+        (
+            ("clusters", "throughput"),
+            ((1.0, 10.0), (4.0, 30.0)),
+            "**3.00 times the throughput costs 4.00 times the cards of a pool**: from 1 card a "
+            "pool at 10 tokens/s to 4 cards a pool at 30 tokens/s.",
+        ),
+        (
+            ("throughput", "clusters"),
+            ((30.0, 4.0), (27.0, 2.0)),
+            "**50.0 % fewer cards of a pool cost 10.0 % of the throughput**",
+        ),
+        (
+            ("throughput", "tpot", "ttft"),
+            ((30.0, 1.0, 8.0), (30.0, 2.0, 4.0)),
+            "**50.0 % less time to first token costs 0 % of the throughput**",
+        ),
+        (
+            ("throughput", "ttft"),
+            ((100.0, 3.0),),
+            "**There is nothing to trade**: one plan is the best in each, throughput 100 tokens/s, "
+            "time to first token 3.00 s. Of 9 feasible plans, **1 plan** is beaten by no other.",
+        ),
+    ],
+)
+def test_the_trade_is_told_in_numbers(
+    names: Sequence[str], figures: tuple[tuple[float, ...], ...], words: str
+) -> None:
+    assert answer(front_of_figures(names, *figures), None).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        (None, "The plan on the sliders does not fit."),
+        ((95.0, 6.0), "None of them beats the plan on the sliders."),
+        ((95.0, 9.0), "(throughput 95 tokens/s, time to first token 9.00 s) is beaten by **2** of"),
+        ((49.0, 3.0), "is beaten by **1** of them."),
+    ],
+)
+def test_plans_that_beat_the_sliders_are_counted(own: tuple[float, float], words: str) -> None:
+    front = front_of_figures(("throughput", "ttft"), (100.0, 9.0), (95.0, 6.0), (50.0, 3.0))
+    assert words in answer(front, own)
 
 
 @pytest.mark.parametrize("preset", [SEVEN_B, ASCEND])
@@ -241,6 +336,7 @@ def test_a_plan_that_does_not_fit_has_no_speed_but_the_rest_works() -> None:
     assert "**This plan does not fit**" in text
     assert "the best plan for these sliders reaches" in text
     assert "there is no speed to show" in text
+    assert any((button.key or "").startswith("fit:plan.") for button in app.button)
     app.button_group(key="sensitivity:section").set_value("Map").run()
     assert "What limits on this map" in text_of(app)
     app.button_group(key="sensitivity:section").set_value("Assumed constants").run()
@@ -248,9 +344,41 @@ def test_a_plan_that_does_not_fit_has_no_speed_but_the_rest_works() -> None:
     assert not app.exception
 
 
+@pytest.mark.parametrize("objective", [THROUGHPUT, CLUSTER_SECONDS_PER_TOKEN])
+def test_one_click_puts_the_plan_on_the_sliders_that_is_best_by_the_answer_asked_for(
+    objective: Objective,
+) -> None:
+    app = opened("sensitivity", MT3000, plan__pp_prefill="1")
+    app.radio(key="sensitivity:objective:cluster").set_value(objective.name).run()
+    app.button(key="fit:best_plan").click().run()
+    best = best_plan(default_space(preset_scenario(MT3000)), objective)
+    assert best.scenario is not None
+    assert app.session_state["scenario"].plan == best.scenario.plan
+    assert not app.error
+    assert "with the best plan before and after" in app.markdown[0].value
+
+
+def test_the_answer_asked_for_stays_on_another_chip_in_its_own_words() -> None:
+    app = opened("sensitivity", MT3000)
+    assert "throughput of all clusters" in app.markdown[0].value
+    app.radio(key="sensitivity:objective:cluster").set_value("cluster_seconds_per_token").run()
+    app.session_state["scenario"] = preset_scenario(ASCEND)
+    app.run()
+    choice = app.radio(key="sensitivity:objective:card")
+    assert choice.value == "cluster_seconds_per_token"
+    assert choice.options == ["Throughput of all cards", "Card-seconds per token"]
+    assert "card-seconds per token" in app.markdown[0].value
+    app.session_state["scenario"] = preset_scenario(MT3000)
+    app.radio(key="sensitivity:objective:card").set_value("throughput").run()
+    assert app.radio(key="sensitivity:objective:cluster").value == "throughput"
+    assert not app.exception
+
+
 def test_nothing_fits_at_all() -> None:
     app = opened("sensitivity", SEVEN_B, limits__tpot_seconds="0.0001")
     assert "Neither this plan nor any other fits" in text_of(app)
+    assert "a search says what excludes them" in text_of(app)
+    assert "fit:best_plan" not in {button.key for button in app.button}
     app.button_group(key="sensitivity:section").set_value("Map").run()
     assert "Nothing on this map fits" in text_of(app)
     app.button_group(key="sensitivity:section").set_value("Choices of the plan").run()

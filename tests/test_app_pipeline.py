@@ -14,6 +14,7 @@ from explorer.config.presets import scenario_presets
 from explorer.config.units import human
 from explorer.serving.simulation import simulate
 from explorer.serving.trace import parse_trace
+from explorer.ui import story
 from tests.test_app_pages import APP, metrics, unfold
 
 MT3000, ASCEND = "mt3000-llama2-13b@1", "ascend910a-qwen3.8-27b@1"
@@ -186,6 +187,24 @@ def test_a_plan_that_does_not_fit_is_not_simulated() -> None:
     app = opened(plan__tp_decode="1", plan__pp_decode="1")
     assert "nothing to simulate" in app.error[0].value
     assert not app.metric
+    app.button(key="fit:best_plan").click().run()
+    assert not app.error
+    assert metrics(app)["Throughput"] != "–"
+
+
+def test_one_slider_that_makes_a_plan_fit_is_one_click_away() -> None:
+    app = opened(plan__pp_prefill="1")
+    app.button(key="fit:plan.pp_prefill").click().run()
+    assert app.session_state["scenario"].plan.pp_prefill == 2
+    assert not app.error
+    assert metrics(app)["Throughput"] != "–"
+
+
+def test_where_no_plan_fits_the_way_to_the_search_is_shown() -> None:
+    app = opened(limits__tpot_seconds="0.0001")
+    assert "a search says what excludes them" in said(app)
+    labels = [link.proto.label for link in app.get("page_link")]
+    assert story.QUESTIONS[story.SEARCH] in labels
 
 
 def test_every_folded_part_opens() -> None:

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 import plotly.io as pio
 import pytest
 
+from explorer.plots.drawing import AXIS as AXIS_NAME
 from explorer.plots.drawing import Drawing
 from explorer.plots.style import base_figure
 from tests.benchmarks.steps import ROUTES, opened
@@ -120,3 +121,7 @@ def test_every_figure_of_a_page_is_one_that_plotly_accepts(route: Any) -> None:
     for chart in opened(route).get("plotly_chart"):
         figure = json.loads(chart.proto.spec)
         assert as_sent(go.Figure(figure)) == figure
+        axes = [part for name, part in figure["layout"].items() if AXIS_NAME.fullmatch(name)]
+        assert len(axes) >= 2
+        assert all(axis["separatethousands"] for axis in axes), "texts have 1,024"
+        assert all(axis["minexponent"] > 4 for axis in axes), "texts have 10,000 and not 10k"

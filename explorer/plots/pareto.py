@@ -77,7 +77,11 @@ def pareto_figure(view: FrontView) -> go.Figure:
             "color": values,
             "colorscale": "Cividis",
             "showscale": True,
-            "colorbar": {"title": {"text": _title(others[0]), "side": "right"}, "thickness": 14},
+            "colorbar": {
+                "title": {"text": _title(others[0]), "side": "right"},
+                "thickness": 14,
+                "separatethousands": True,
+            },
         }
     figure.add_scatter(
         x=[point.figures[1] for point in points],

@@ -93,6 +93,8 @@ PRESENT_MARK = {
 """Where the sliders stand."""
 EDGE = {"width": 1, "color": LIGHT_INK}
 SMALLEST_TEXT = 11
+AXIS = {"automargin": True, "separatethousands": True, "minexponent": 5}
+"""What every axis has: ticks up to 999,999 as texts have them, where Plotly has 1000 and 10k."""
 
 
 def resource(bound: Bound) -> str:
@@ -172,7 +174,7 @@ def base_figure(height: int, view: str) -> Drawing:
             "hoverlabel": {"align": "left"},
             "font": {"size": 13},
             "bargap": 0.35,
-            "xaxis": {"automargin": True},
-            "yaxis": {"automargin": True},
+            "xaxis": dict(AXIS),
+            "yaxis": dict(AXIS),
         }
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -40,6 +40,10 @@ class Measure:
         """Factor that makes less better."""
         return 1.0 if self.direction == "minimise" else -1.0
 
+    def on(self, unit_name: str) -> Measure:
+        """Return it in the words of a chip whose unit of scale is a cluster or a card."""
+        return replace(self, label=self.label.replace("clusters or cards", f"{unit_name}s"))
+
 
 def _feasible(value: Array, evaluation: Evaluation) -> Array:
     return np.where(evaluation.feasible, value, np.nan)
@@ -71,7 +75,7 @@ MEASURES = {
         ),
         Measure(
             "clusters",
-            "clusters of a pool",
+            "clusters or cards of a pool",
             "",
             "minimise",
             lambda evaluation: _feasible(evaluation.clusters, evaluation),

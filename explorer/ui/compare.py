@@ -11,7 +11,6 @@ from explorer.config.files import scenario_from_json
 from explorer.config.links import open_link, preset_scenario
 from explorer.config.presets import scenario_presets
 from explorer.config.scenario import Scenario
-from explorer.config.units import human, significant
 from explorer.plots.compare import (
     budget_bars,
     budget_figure,
@@ -22,6 +21,7 @@ from explorer.plots.compare import (
 )
 from explorer.plots.report import comparison_report, figure_texts
 from explorer.plots.style import lowered, words
+from explorer.search.objectives import THROUGHPUT
 from explorer.serving.comparison import (
     FEWEST,
     MOST,
@@ -29,14 +29,18 @@ from explorer.serving.comparison import (
     Comparison,
     compare,
     comparison_csv,
+    different_inputs,
 )
 from explorer.ui import state
+from explorer.ui.best_plan import with_best_plan
 from explorer.ui.charts import chart
+from explorer.ui.compare_words import lead
 from explorer.ui.folded import folded
+from explorer.ui.search_first import best_possible
 from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
-KEPT, CURRENT = "snapshots", "what the sliders hold now"
+KEPT, CURRENT, BEST = "snapshots", "what the sliders hold now", "best plan"
 LONGEST_NAME = 60
 LARGEST_UPLOAD_MB = 4
 
@@ -48,10 +52,8 @@ def page() -> None:
     _choose()
     candidates = _candidates()
     if len(candidates) < FEWEST:
-        answer.markdown(
-            "Put one to three scenarios beside the present one: keep it and move the sliders, or "
-            "add a preset, a link or a file."
-        )
+        with answer:
+            _first_comparison(state.scenario())
         return
     comparison = compare(candidates)
     with answer:
@@ -62,26 +64,40 @@ def page() -> None:
     _take(comparison)
 
 
-def lead(comparison: Comparison) -> str:
-    """Return which scenario delivers most and by how much, and which do not fit."""
-    throughput = comparison.figures[0]
-    names = [f"**{plain(candidate.name)}**" for candidate in comparison.candidates]
-    fitting = [i for i, value in enumerate(throughput.values) if value is not None]
-    unfit = [names[i] for i in range(len(names)) if i not in fitting]
-    text = ""
-    if fitting:
-        rate = {i: throughput.values[i] or 0.0 for i in fitting}
-        best = max(fitting, key=lambda i: rate[i])
-        text = f"{names[best]} delivers most: {human(rate[best], 'tokens/s')}"
-        others = [
-            f"{significant(rate[best] / rate[i])} times {names[i]}"
-            for i in fitting
-            if i != best and rate[i] > 0
-        ]
-        text += f", {' and '.join(others)}. " if others else ". "
-    if unfit:
-        text += f"{', '.join(unfit)} {'does' if len(unfit) == 1 else 'do'} not fit."
-    return text
+def _first_comparison(scenario: Scenario) -> None:
+    """Say where the sliders stand, and offer what is worth comparing them with."""
+    own = state.baseline()
+    moved = bool(different_inputs([own, scenario]))
+    if moved:
+        beside = [Candidate("the preset's own values", own), Candidate(CURRENT, scenario)]
+        st.markdown(lead(compare(beside)))
+    else:
+        st.markdown(best_possible(scenario, THROUGHPUT))
+    st.markdown(
+        "Put one to three scenarios beside the present one, to see what differs, what each "
+        "delivers, and where time and memory go: keep it and move the sliders, or add a preset, a "
+        "link or a file."
+    )
+    with st.container(horizontal=True):
+        if moved:
+            st.button(
+                "Compare with the preset's own values",
+                key="first:preset",
+                type="primary",
+                on_click=_keep_preset,
+            )
+        if _best(scenario) not in (None, scenario):
+            st.button(
+                "Compare with the best plan",
+                key="first:best",
+                type="secondary" if moved else "primary",
+                on_click=_keep_best,
+            )
+
+
+def _best(scenario: Scenario) -> Scenario | None:
+    found = with_best_plan(scenario, THROUGHPUT, None).plan
+    return scenario.replacing(found) if found else None
 
 
 def _choose() -> None:
@@ -164,6 +180,16 @@ def _keep_current() -> None:
     typed = printable(str(state.widget_value("snapshot_name"))).strip()[:LONGEST_NAME]
     _keep(typed or f"scenario {len(_kept()) + 1}", state.scenario())
     st.session_state["snapshot_name"] = ""
+
+
+def _keep_preset() -> None:
+    _keep(state.baseline().name, state.baseline())
+
+
+def _keep_best() -> None:
+    best = _best(state.scenario())
+    if best is not None:
+        _keep(BEST, best)
 
 
 def _use(name: str) -> None:

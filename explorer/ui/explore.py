@@ -15,7 +15,6 @@ from explorer.plots.memory import memory_bars, memory_figure
 from explorer.plots.pipeline import pipeline_figure
 from explorer.plots.roofline import roofline_data, roofline_figure
 from explorer.plots.slices import slice_sweep, slices_figure
-from explorer.serving.advice import single_changes_that_fit
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.explain import limit_sentence
 from explorer.serving.report import broken_constraints, evaluation_document, violation_message
@@ -28,6 +27,7 @@ from explorer.ui.folded import folded
 from explorer.ui.lever_words import lever_sentence
 from explorer.ui.page_style import METRIC_WIDTH
 from explorer.ui.plan_remarks import remarks
+from explorer.ui.remedies import single_changes
 from explorer.ui.slice_words import TYPED_IN
 from explorer.ui.text import plain
 
@@ -67,19 +67,7 @@ def _does_not_fit(scenario: Scenario, evaluation: Evaluation) -> None:
     late = all(item.name in ("ttft", "tpot") for item in broken)
     lead = "This plan is too slow." if late else "This plan does not fit."
     st.error(f"**{lead}** " + plain(" ".join(map(violation_message, broken))))
-    changes = single_changes_that_fit(scenario)
-    if not changes:
-        st.markdown("No single slider can repair it; the search looks at all of them together.")
-        return
-    st.markdown("Any one of these makes it fit:")
-    with st.container(horizontal=True):
-        for change in changes[:4]:
-            st.button(
-                f"{plain(change.label)} → {human(float(change.value), change.unit)}",
-                key=f"fit:{change.path}",
-                on_click=state.apply,
-                args=({change.path: change.value},),
-            )
+    single_changes(scenario)
 
 
 def _headline(evaluation: Evaluation) -> None:

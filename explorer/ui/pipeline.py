@@ -26,6 +26,7 @@ from explorer.ui.pipeline_downloads import downloads
 from explorer.ui.pipeline_policies import policies_section
 from explorer.ui.pipeline_rates import rates_section
 from explorer.ui.pipeline_run import simulated
+from explorer.ui.remedies import remedies
 from explorer.ui.text import plain
 
 NEARLY_ALL = 0.999
@@ -42,9 +43,11 @@ def page() -> None:
     broken = misfits(scenario, trace is not None)
     if broken:
         messages = " ".join(map(violation_message, broken))
-        answer.error(
-            "**This plan does not fit, so there is nothing to simulate.** " + plain(messages)
-        )
+        with answer:
+            st.error(
+                "**This plan does not fit, so there is nothing to simulate.** " + plain(messages)
+            )
+            remedies(scenario)
         return
     with answer:
         simulation = simulated(scenario, trace)

@@ -17,6 +17,7 @@ from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.ui import sensitivity_constants, state
 from explorer.ui.background import space_fingerprint
 from explorer.ui.believe_words import measured_sentence
+from explorer.ui.best_plan import with_best_plan
 from explorer.ui.search_answer import (
     COMPARING,
     apply_plan,
@@ -27,7 +28,6 @@ from explorer.ui.search_answer import (
     searched_beside,
 )
 from explorer.ui.search_since import belongs_elsewhere, moves, other_effort, same_machine
-from explorer.ui.sensitivity import with_best_plan
 
 MOST_LOOKED_THROUGH = 300_000_000
 """Plans of a space whose best one is found within a tenth of a second, without a word."""

@@ -9,7 +9,6 @@ import pandas as pd
 import streamlit as st
 
 from explorer.config.scenario import Scenario
-from explorer.config.units import significant
 from explorer.plots.tornado import MOST_ROWS, percent, setting_text, tornado_figure, tornado_rows
 from explorer.search.certificate import Progress, Stopped
 from explorer.search.objectives import OBJECTIVES, Objective
@@ -20,8 +19,7 @@ from explorer.search.sensitivity import (
     sensitivity,
     strongest,
 )
-from explorer.search.sliders import sliders
-from explorer.search.space import Space, default_space
+from explorer.search.space import default_space
 from explorer.serving.evaluate import evaluate
 from explorer.ui import (
     asked,
@@ -31,8 +29,10 @@ from explorer.ui import (
     sensitivity_map,
     state,
 )
+from explorer.ui.best_plan import with_best_plan
 from explorer.ui.charts import chart
 from explorer.ui.lever_words import moved_words
+from explorer.ui.remedies import remedies
 from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
@@ -47,6 +47,8 @@ def page() -> None:
     st.header("What is the answer sensitive to?", anchor=False)
     objective = asked.ask()
     st.markdown(answer(scenario, objective))
+    if not evaluate(scenario).feasible:
+        remedies(scenario, asked.asked)
     chosen = st.segmented_control(
         "Section",
         list(SECTIONS),
@@ -63,13 +65,9 @@ def answer(scenario: Scenario, objective: Objective) -> str:
     """Return what the most telling hardware number is worth, with the plan as it is and without."""
     as_is = of_plan(scenario, objective)
     if math.isnan(as_is.now):
-        fits = with_best_plan(scenario, objective, None)
-        if math.isnan(fits.now):
+        if math.isnan(with_best_plan(scenario, objective, None).now):
             return "**Neither this plan nor any other fits this machine.**"
-        return (
-            "**This plan does not fit**, so that it has no answer to move; the best plan for these "
-            f"sliders reaches {significant(fits.now)} {objective.unit}."
-        )
+        return "**This plan does not fit**, so that it has no answer to move."
     best = strongest(as_is)
     if best is None:
         return "**No single hardware number changes the answer of this plan.**"
@@ -99,20 +97,6 @@ def of_plan(scenario: Scenario, objective: Objective) -> Sensitivity:
 @st.cache_data(max_entries=64, show_spinner=False)
 def _of_plan(fingerprint: str, objective: str, _scenario: Scenario) -> Sensitivity:
     return sensitivity(_scenario, OBJECTIVES[objective])
-
-
-def with_best_plan(scenario: Scenario, objective: Objective, path: str | None) -> Sensitivity:
-    """Return what one slider does when the plan follows; without a path, only the best plan."""
-    space = default_space(scenario)
-    return _with_best_plan(background.space_fingerprint(space), objective.name, path, space)
-
-
-@st.cache_data(max_entries=64, show_spinner="Looking for the best plan …")
-def _with_best_plan(
-    fingerprint: str, objective: str, path: str | None, _space: Space
-) -> Sensitivity:
-    moved = [slider for slider in sliders(_space.base) if slider.path == path]
-    return followed_sensitivity(_space, OBJECTIVES[objective], moved)
 
 
 def _sliders(scenario: Scenario, objective: Objective) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pandas as pd
 import streamlit as st
@@ -59,7 +60,7 @@ def section(scenario: Scenario, objective: Objective) -> None:
     st.subheader("What do the assumed constants leave open?", anchor=False)
     if state.says_that_it_does_not_fit(evaluate(scenario)):
         return
-    found = known_interval(scenario, objective)
+    found = replace(known_interval(scenario, objective), objective=objective)
     st.markdown(sentence(found))
     if found.varied and not math.isnan(found.low):
         rows = spans(found, sensitivity(scenario, objective))

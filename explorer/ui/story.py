@@ -77,6 +77,11 @@ def elsewhere(here: str, family: str) -> None:
     _links(answered_by(here, family))
 
 
+def link(path: str) -> None:
+    """Draw the link to one page."""
+    _links((path,))
+
+
 def answered_by(here: str, family: str) -> tuple[str, ...]:
     """Return the addresses of the pages that answer a page's question for another chip."""
     return _with_an_answer(ELSEWHERE.get(here, ()), family)

@@ -14,9 +14,8 @@ from explorer.search.objectives import THROUGHPUT
 from explorer.serving.evaluate import evaluate
 from explorer.serving.levers import Lever, factor, lever_knob
 from explorer.serving.targets import PHASES, Phase, Solution, needed_terms, rate_of, solve
-from explorer.ui import state
+from explorer.ui.best_plan import best_plan_button, with_best_plan
 from explorer.ui.folded import folded
-from explorer.ui.sensitivity import with_best_plan
 from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
@@ -155,15 +154,7 @@ def pipelines_sentence(scenario: Scenario, solution: Solution) -> str:
 def _best_plan(scenario: Scenario, target: float) -> None:
     """Tell what the best plan reaches, and offer to put it on the sliders."""
     st.markdown(best_plan_sentence(scenario, target))
-    found = with_best_plan(scenario, THROUGHPUT, None).plan
-    if found and any(scenario.value(path) != value for path, value in found.items()):
-        st.button("Put the best plan on the sliders", key=BEST_PLAN, on_click=_put_best_plan)
-
-
-def _put_best_plan() -> None:
-    found = with_best_plan(state.scenario(), THROUGHPUT, None).plan
-    if found:
-        state.apply(found)
+    best_plan_button(scenario, lambda: THROUGHPUT, BEST_PLAN)
 
 
 def best_plan_sentence(scenario: Scenario, target: float) -> str:

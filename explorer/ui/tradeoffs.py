@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -9,13 +11,13 @@ import streamlit as st
 
 from explorer.config.errors import InputError
 from explorer.config.scenario import Scenario
-from explorer.config.units import human, significant
+from explorer.config.units import human
 from explorer.plots.pareto import MOST_DRAWN, front_view, pareto_figure
 from explorer.search.certificate import Progress, Stopped
 from explorer.search.fitting import never_kept
 from explorer.search.genetic import approximate_front
-from explorer.search.measures import FEWEST, MEASURES, MOST, measures_named
-from explorer.search.pareto import LARGEST_ENUMERATED, ParetoFront, ParetoPoint, pareto_front
+from explorer.search.measures import FEWEST, MEASURES, MOST, Measure, measures_named
+from explorer.search.pareto import LARGEST_ENUMERATED, ParetoFront, pareto_front
 from explorer.search.space import default_space
 from explorer.serving.evaluate import evaluate
 from explorer.serving.notes import plan_notes
@@ -23,13 +25,11 @@ from explorer.ui import background, state
 from explorer.ui.charts import chart
 from explorer.ui.plan_words import plan_words
 from explorer.ui.text import plain
+from explorer.ui.tradeoff_words import answer, figures_text, promise, standing
 
 CHOSEN, SECTION, CHART, APPLIED = "tradeoff:measures", "pareto", "pareto_chart", "pareto:applied"
 DEFAULT = ("throughput", "tpot")
 TRIALS, SEED = 3000, 1
-WORTH_GIVING = 0.1
-"""Part of the first measure that the answer offers to give up."""
-
 MOST_ROWS = 40
 
 
@@ -37,6 +37,8 @@ def page() -> None:
     """Draw the page for this session's scenario."""
     scenario = state.scenario()
     st.header("What do I trade for what?", anchor=False)
+    # The answer stands above the measures that it depends on.
+    first = st.container()
     names = st.multiselect(
         "Measures to trade",
         options=list(MEASURES),
@@ -48,12 +50,14 @@ def page() -> None:
         help="The first runs up the picture, the second along, the third is its colour.",
     )
     if len(names) < FEWEST:
+        first.markdown(standing(evaluate(scenario)))
         st.info(f"Choose at least {FEWEST} measures.")
         return
     try:
-        measures_named(names, scenario)
+        measures = _in_words_of(scenario, measures_named(names, scenario))
         space = default_space(scenario)
     except InputError as error:
+        first.markdown(standing(evaluate(scenario)))
         st.info(plain(str(error)))
         return
     exact = space.size <= LARGEST_ENUMERATED
@@ -65,46 +69,19 @@ def page() -> None:
         "plans" if exact else "trials",
     )
     if front is None:
-        how = "compared" if exact else "too many to compare, so that NSGA-II tries some"
-        st.markdown(
-            f"All {space.size:,} plans for this machine and workload are {how}. What stays are "
-            "those that no other plan beats in all measures at once."
-        )
+        first.markdown(standing(evaluate(scenario)))
+        first.markdown(promise(measures, space.size, exact))
         return
-    _result(scenario, front)
+    front = replace(front, measures=_in_words_of(scenario, front.measures))
+    with first:
+        found = _first_words(scenario, front)
+    if found:
+        _result(scenario, front)
 
 
-def answer(front: ParetoFront) -> str:
-    """Return what the front offers, in two sentences."""
-    count = len(front.points)
-    lead = (
-        f"Of {front.feasible:,} feasible plans, **{human(float(count), 'plans')}** "
-        f"{'is' if count == 1 else 'are'} beaten by no other."
-    )
-    first, second = front.measures[:2]
-    top = front.best(0)
-    if count == 1:
-        return f"{lead} It is best in each: {_figures(front, top)}."
-    # A tenth less of what is to be large, a tenth more of what is to be small.
-    limit = top.figures[0] * (1 + first.sign * WORTH_GIVING)
-    near = [p for p in front.points if first.sign * p.figures[0] <= first.sign * limit]
-    other = min(near, key=lambda point: second.sign * point.figures[1])
-    best = f"The best {first.label} is **{human(top.figures[0], first.unit)}**, with a " + (
-        f"{second.label} of {human(top.figures[1], second.unit)}"
-    )
-    if other is top:
-        extreme = front.best(1)
-        return (
-            f"{lead} {best}; the best {second.label}, "
-            f"{human(extreme.figures[1], second.unit)}, leaves a {first.label} of "
-            f"**{human(extreme.figures[0], first.unit)}**."
-        )
-    given = abs(other.figures[0] / top.figures[0] - 1)
-    gained = abs(other.figures[1] / top.figures[1] - 1)
-    return (
-        f"{lead} {best}; giving up {significant(100 * given)} % of the first makes the second "
-        f"**{human(other.figures[1], second.unit)}**, {significant(100 * gained)} % better."
-    )
+def _in_words_of(scenario: Scenario, measures: Sequence[Measure]) -> tuple[Measure, ...]:
+    unit = scenario.chip_document().unit_name
+    return tuple(measure.on(unit) for measure in measures)
 
 
 def _prepare() -> background.Prepared:
@@ -120,13 +97,18 @@ def _prepare() -> background.Prepared:
     return background.space_fingerprint(space, *names), work
 
 
-def _result(scenario: Scenario, front: ParetoFront) -> None:
+def _first_words(scenario: Scenario, front: ParetoFront) -> bool:
+    """Draw the answer, and return whether there are any plans."""
     if not front.points:
         broken = ", ".join(name.replace("_", " ") for name in never_kept(front.space))
         why = f" No plan keeps: {broken}." if broken else ""
         st.warning(f"No plan is feasible, so that there is nothing to trade.{why}")
-        return
-    st.markdown(answer(front))
+        return False
+    st.markdown(answer(front, _own_figures(scenario, front)))
+    return True
+
+
+def _result(scenario: Scenario, front: ParetoFront) -> None:
     if not front.exact:
         st.warning(
             "Approximate: NSGA-II tried some of the plans, and others may beat these.", icon="⚠"
@@ -180,7 +162,9 @@ def _choose(front: ParetoFront) -> None:
         place = st.selectbox(
             "Or choose one here",
             options=range(len(front.points)),
-            format_func=lambda place: f"{place + 1}: {_figures(front, front.points[place])}",
+            format_func=lambda place: (
+                f"{place + 1}: {figures_text(front.measures, front.points[place].figures)}"
+            ),
             key="pareto_choice",
         )
         clicked = st.button("Put this plan on the sliders", key="pareto_apply")
@@ -193,13 +177,6 @@ def _own_figures(scenario: Scenario, front: ParetoFront) -> list[float] | None:
     evaluation = evaluate(scenario)
     figures = [float(measure.of(evaluation)) for measure in front.measures]
     return figures if bool(evaluation.feasible) else None
-
-
-def _figures(front: ParetoFront, point: ParetoPoint) -> str:
-    return ", ".join(
-        f"{measure.label} {human(value, measure.unit)}"
-        for measure, value in zip(front.measures, point.figures, strict=True)
-    )
 
 
 def _table(front: ParetoFront) -> None:
