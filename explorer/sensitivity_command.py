@@ -66,6 +66,7 @@ def run(scenario: Scenario, options: argparse.Namespace) -> tuple[dict[str, Any]
             "compares plans of one batch, and the best plan may have another; expected "
             + " or ".join(n for n, o in OBJECTIVES.items() if not o.fixes_batch),
         )
+    objective = objective.on(scenario.chip_document().unit_name)
     space = default_space(scenario, frozenset(options.pin))
     as_is = sensitivity(scenario, objective)
     left_open = interval(scenario, objective)

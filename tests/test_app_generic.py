@@ -17,6 +17,7 @@ from explorer.ui import deploy, story
 from explorer.ui.sensitivity_map import FIRST
 from explorer.ui.sidebar import MAIN_HARDWARE
 from tests.scenarios import ASCEND, GENERIC, MT3000, PRESETS, scenario
+from tests.tables import tables
 from tests.test_app_pages import metrics, notices, opened, throughput, to_page, unfold
 
 REFERENCE = f"{GENERIC}@1"
@@ -155,7 +156,7 @@ def test_the_share_page_shows_recipe_and_notes() -> None:
     app = opened(preset="mt3000-llama2-13b@1")
     to_page(app, "share")
     assert any("publishes neither its engine" in item.value for item in app.caption)
-    table: Any = app.table[0].value
+    table: Any = tables(app)[0]
     assert "kernels: products: M_2" in set(table["setting"])
 
 

@@ -14,6 +14,7 @@ from explorer.serving.evaluate import evaluate
 from explorer.ui.text import plain
 from tests.configs import FOLDER, config, imported_config
 from tests.scenarios import MT3000, scenario
+from tests.tables import tables
 from tests.test_app_pages import metrics, notices, opened
 
 ASCEND_LINK, MT3000_LINK = "ascend910a-qwen3.8-27b@1", f"{MT3000}@1"
@@ -41,7 +42,7 @@ def words(app: AppTest) -> str:
 
 
 def cells(app: AppTest) -> list[Any]:
-    return [cell for table in app.table for row in table.value.values.tolist() for cell in row]
+    return [cell for table in tables(app) for row in table.values.tolist() for cell in row]
 
 
 def test_without_a_file_the_present_model_is_explained() -> None:

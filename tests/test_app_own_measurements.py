@@ -12,6 +12,7 @@ from explorer.fidelity.measurements import measurements_csv, parse_measurements
 from explorer.plots.calibration import before_after, before_after_figure
 from explorer.serving.evaluate import evaluate
 from explorer.ui.text import plain
+from tests.tables import tables
 from tests.test_fidelity_calibration import (
     FACTOR,
     KERNELS,
@@ -59,7 +60,7 @@ def test_without_rows_the_page_says_what_they_would_do() -> None:
     app = own_page()
     assert not app.exception
     assert "fitted to them" in app.main.markdown[0].value
-    assert not app.table
+    assert not tables(app)
 
 
 def test_the_outcome_comes_first_then_the_constants() -> None:
@@ -70,7 +71,7 @@ def test_the_outcome_comes_first_then_the_constants() -> None:
     assert outcome(app).startswith(
         f"Your 48 rows change 3 constants of MT-3000; mean error from {before} to {after}"
     )
-    table = app.table[0].value
+    table = tables(app)[0]
     assert list(table["constant"]) == [
         plain(MT3000.quantities[name].label) for name in (c.name for c in found.constants)
     ]
@@ -121,9 +122,9 @@ def test_named_constants_are_fitted_instead() -> None:
     app = uploaded(MINE)
     app.multiselect(key="own:constants").set_value(["gemm_mixed_stream_efficiency"]).run()
     assert not app.exception
-    assert len(app.table[0].value) == 1
+    assert len(tables(app)[0]) == 1
     app.multiselect(key="own:constants").set_value([]).run()
-    assert len(app.table[0].value) == 3
+    assert len(tables(app)[0]) == 3
 
 
 def test_a_bad_file_is_refused_with_line_and_column_and_changes_nothing() -> None:
@@ -132,13 +133,13 @@ def test_a_bad_file_is_refused_with_line_and_column_and_changes_nothing() -> Non
     assert not app.exception
     (reason,) = warned(app)
     assert "mine.csv line 2 unit = furlongs" in reason
-    assert not app.table
+    assert not tables(app)
     app.file_uploader(key="own:data").set_value(("mine.csv", MINE, "text/csv")).run()
     assert not warned(app)
-    assert len(app.table[0].value) == 3
+    assert len(tables(app)[0]) == 3
     app.button(key="forget_own_file").click().run()
     assert not app.exception
-    assert not app.table
+    assert not tables(app)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_what_is_no_csv_of_measurements_is_refused(content: bytes) -> None:
     app = uploaded(content)
     assert not app.exception
     assert len(warned(app)) == 1
-    assert not app.table
+    assert not tables(app)
 
 
 def test_rows_of_no_modelled_chip_and_too_few_rows_are_told() -> None:
@@ -196,7 +197,7 @@ def test_a_pasted_profile_is_understood_fitted_and_kept_as_csv() -> None:
     assert outcome(app).count("Ascend 910A")
     app.button(key="forget_profile").click().run()
     assert not app.exception
-    assert not app.table
+    assert not tables(app)
     assert app.text_area(key="own:profile text").value == ""
 
 
@@ -212,7 +213,7 @@ def test_rows_and_wall_beside_a_profile_and_what_is_ambiguous() -> None:
     assert "Your 7 rows" in outcome(app)
     app.text_area(key="own:profile text").set_value(f"{PLAIN}\nadd 1 2").run()
     assert "line 9" in warned(app)[0]
-    assert not app.table
+    assert not tables(app)
 
 
 def test_a_file_and_a_profile_are_fitted_together_and_shown_on_the_fidelity_page() -> None:

@@ -12,6 +12,7 @@ from explorer.config.links import preset_scenario
 from explorer.config.presets import scenario_presets
 from explorer.config.units import human
 from explorer.serving.evaluate import evaluate
+from tests.tables import tables
 
 APP = str(Path(__file__).parent.parent / "app.py")
 PRESETS = [f"{preset.id}@{preset.version}" for preset in scenario_presets()]
@@ -260,9 +261,9 @@ def test_the_address_of_a_scenario_that_no_link_holds_says_so_when_reopened() ->
 def test_the_overview_unfolds_the_ascends_terms_into_formulas_and_sources() -> None:
     app = unfold(opened(preset="ascend910a-qwen3.8-27b@1"), "numbers")
     assert not app.exception
-    terms = [table.value for table in app.table if "formula of the work" in table.value]
+    terms = [table for table in tables(app) if "formula of the work" in table]
     assert [len(frame) for frame in terms] == [12, 13]
-    assert any("kind and source" in table.value for table in app.table)
+    assert any("kind and source" in table for table in tables(app))
     assert app.json
 
 

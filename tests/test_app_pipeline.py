@@ -15,6 +15,7 @@ from explorer.config.units import human
 from explorer.serving.simulation import simulate
 from explorer.serving.trace import parse_trace
 from explorer.ui import story
+from tests.tables import tables
 from tests.test_app_pages import APP, metrics, unfold
 
 MT3000, ASCEND = "mt3000-llama2-13b@1", "ascend910a-qwen3.8-27b@1"
@@ -90,7 +91,7 @@ def test_what_runs_out_of_memory_has_no_speed_and_says_when() -> None:
 def test_the_policies_are_compared_on_the_same_arrivals() -> None:
     app = unfold(opened(simulation__arrivals="saturated"), "policies")
     assert not app.exception
-    table = app.table[-1].value.set_index("policy")
+    table = tables(app)[-1].set_index("policy")
     assert list(table["out of memory"].str.startswith("after")) == [False, True, False]
     assert table["throughput"].iloc[1] == "–"
     assert "There is none" not in said(opened(ASCEND))

@@ -38,7 +38,7 @@ from explorer.config.sections import (
 from explorer.config.simulation import SIMULATION_WORDS, Simulation
 
 SCENARIO_SCHEMA: Literal["explorer.scenario/1"] = "explorer.scenario/1"
-CLUSTERS = "clusters"
+CLUSTER = "cluster"
 
 
 class Scenario(Document):
@@ -200,11 +200,15 @@ def knob_at(scenario: Scenario, path: str) -> Knob | None:
 
 def _for_chip(knob: Knob | None, chip: Chip) -> Knob | None:
     """Return the knob in the chip's own words: its unit of scale is a cluster or a card."""
-    if knob is None or knob.unit != CLUSTERS or chip.unit_name + "s" == CLUSTERS:
+    if knob is None or chip.unit_name == CLUSTER:
         return knob
-    units = f"{chip.unit_name}s"
-    label = knob.label.replace(CLUSTERS.capitalize(), units.capitalize()).replace(CLUSTERS, units)
-    return knob.model_copy(update={"unit": units, "label": label})
+    words = {
+        name: text.replace(CLUSTER, chip.unit_name).replace(
+            CLUSTER.capitalize(), chip.unit_name.capitalize()
+        )
+        for name, text in (("unit", knob.unit), ("label", knob.label), ("raising", knob.raising))
+    }
+    return knob.model_copy(update=words)
 
 
 def legal_values(scenario: Scenario, path: str) -> tuple[int, ...]:

@@ -31,6 +31,7 @@ from explorer.ui.attribution_words import (
 from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.plan_remarks import remarks
+from explorer.ui.remedies import remedies
 from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
@@ -52,6 +53,7 @@ def page() -> None:
     st.header("What owns the wall?" if ascend else "What would a target take?", anchor=False)
     evaluation = evaluate(scenario)
     if state.says_that_it_does_not_fit(evaluation):
+        remedies(scenario)
         return
     if not ascend:
         st.markdown(owner_sentence(scenario))

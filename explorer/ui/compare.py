@@ -42,6 +42,7 @@ from explorer.ui.text import plain
 
 KEPT, CURRENT, BEST = "snapshots", "what the sliders hold now", "best plan"
 LONGEST_NAME = 60
+NAME_WIDTH = 220
 LARGEST_UPLOAD_MB = 4
 
 
@@ -113,7 +114,7 @@ def _choose() -> None:
         st.button("Keep", key="keep", on_click=_keep_current, disabled=_full())
     for name in list(kept):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.text(name, width=320)
+            st.text(name, width=NAME_WIDTH)
             st.button("Put on the sliders", key=f"use:{name}", on_click=_use, args=(name,))
             st.button("Remove", key=f"remove:{name}", on_click=_remove, args=(name,))
     with folded("Add a preset, a link or a file", "compare_add") as is_open:

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from explorer.config.units import human
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 UNITS = {
@@ -37,7 +38,7 @@ MOST_STAGES = 4
 def section(document: Mapping[str, Any]) -> None:
     """Show a ``deploy`` document."""
     st.markdown("**What to set on the engine**")
-    st.table(pd.DataFrame(list(rows(document)), columns=["setting", "value"]), hide_index=True)
+    show_table(pd.DataFrame(list(rows(document)), columns=["setting", "value"]))
     for note in document.get("notes", ()):
         st.caption(f"Note: {plain(note)}")
     commands = [*document.get("prepare", ()), *document.get("launch", ())]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import pandas as pd
 import streamlit as st
 
 from explorer.chips.formulas import Symbol, Unfolding
@@ -15,6 +14,7 @@ from explorer.fidelity.measurements import Measurement
 from explorer.plots.style import NAME_OF_BOUND, words
 from explorer.serving.export import source_documents
 from explorer.ui.folded import folded
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 FOLLOWS, SET = "derived", "scenario"
@@ -54,7 +54,7 @@ def terms_and_inputs(unfolding: Unfolding, seconds: Mapping[str, Mapping[str, fl
         for name in rest
         if name not in unfolding.formulas and any(part.get(name) for part in seconds.values())
     ]
-    st.table(pd.DataFrame(rows), hide_index=True)
+    show_table(rows)
     notes: dict[str, list[str]] = {}
     for name, formula in unfolding.formulas.items():
         if formula.note:
@@ -62,20 +62,17 @@ def terms_and_inputs(unfolding: Unfolding, seconds: Mapping[str, Mapping[str, fl
     for note, names in notes.items():
         st.caption(f"{', '.join(names)}: {plain(note)}.")
     own = {name: item for name, item in unfolding.symbols.items() if not _of_machine(item)}
-    st.table(
-        pd.DataFrame(
-            [
-                {
-                    "input": f"**{plain(name)}**: {item.meaning}",
-                    "value": human(float(item.value), item.unit),
-                    KIND_AND_SOURCE: plain(
-                        f"{SET}: {item.path}" if item.path else f"{FOLLOWS}: {item.source}"
-                    ),
-                }
-                for name, item in own.items()
-            ]
-        ),
-        hide_index=True,
+    show_table(
+        [
+            {
+                "input": f"**{plain(name)}**: {item.meaning}",
+                "value": human(float(item.value), item.unit),
+                KIND_AND_SOURCE: plain(
+                    f"{SET}: {item.path}" if item.path else f"{FOLLOWS}: {item.source}"
+                ),
+            }
+            for name, item in own.items()
+        ]
     )
 
 
@@ -88,76 +85,64 @@ def machine_numbers(unfoldings: Sequence[Unfolding], scenario: Scenario) -> None
         if _of_machine(item)
     }
     sources = source_documents(scenario)
-    st.table(
-        pd.DataFrame(
-            [
-                {
-                    "number": f"**{plain(name)}**: {plain(item.meaning)}",
-                    "value": human(float(item.value), item.unit),
-                    KIND_AND_SOURCE: _provenance(sources[item.path]),
-                }
-                for name, item in found.items()
-            ]
-        ),
-        hide_index=True,
+    show_table(
+        [
+            {
+                "number": f"**{plain(name)}**: {plain(item.meaning)}",
+                "value": human(float(item.value), item.unit),
+                KIND_AND_SOURCE: _provenance(sources[item.path]),
+            }
+            for name, item in found.items()
+        ]
     )
 
 
 def stage_terms(stage: Stage, scenario: Scenario) -> None:
     """Show the terms of a stage whose formulas are not written out, and the machine's numbers."""
-    st.table(
-        pd.DataFrame(
-            [
-                {
-                    "term": words(term.name),
-                    "seconds": human(float(term.seconds), "s"),
-                    "bytes": human(float(term.bytes), "B"),
-                    "MACs": human(float(term.macs), "MAC"),
-                    "bound by": NAME_OF_BOUND[Bound(int(term.bound_by))],
-                    "kinds of its numbers": ", ".join(sorted(term.kinds)),
-                }
-                for term in stage.terms
-                if float(term.seconds) > 0
-            ]
-        ),
-        hide_index=True,
+    show_table(
+        [
+            {
+                "term": words(term.name),
+                "seconds": human(float(term.seconds), "s"),
+                "bytes": human(float(term.bytes), "B"),
+                "MACs": human(float(term.macs), "MAC"),
+                "bound by": NAME_OF_BOUND[Bound(int(term.bound_by))],
+                "kinds of its numbers": ", ".join(sorted(term.kinds)),
+            }
+            for term in stage.terms
+            if float(term.seconds) > 0
+        ]
     )
     chip = scenario.chip_document()
     sources = source_documents(scenario)
-    st.table(
-        pd.DataFrame(
-            [
-                {
-                    "number": plain(quantity.label),
-                    "value": human(
-                        float(sources[f"hardware.{name}"]["value"]),
-                        quantity.display_unit or quantity.unit,
-                    ),
-                    KIND_AND_SOURCE: _provenance(sources[f"hardware.{name}"]),
-                }
-                for name, quantity in chip.quantities.items()
-            ]
-        ),
-        hide_index=True,
+    show_table(
+        [
+            {
+                "number": plain(quantity.label),
+                "value": human(
+                    float(sources[f"hardware.{name}"]["value"]),
+                    quantity.display_unit or quantity.unit,
+                ),
+                KIND_AND_SOURCE: _provenance(sources[f"hardware.{name}"]),
+            }
+            for name, quantity in chip.quantities.items()
+        ]
     )
 
 
 def measured_rows(rows: Sequence[Measurement]) -> None:
     """Show measured values as published, each with its source."""
-    st.table(
-        pd.DataFrame(
-            [
-                {
-                    "measured at": plain(
-                        ", ".join(f"{name} {text}" for name, text in row.conditions.items())
-                    ),
-                    "value": f"{row.value:,g} {row.unit}",
-                    "row and source": plain(f"{row.id}: {row.source}"),
-                }
-                for row in rows
-            ]
-        ),
-        hide_index=True,
+    show_table(
+        [
+            {
+                "measured at": plain(
+                    ", ".join(f"{name} {text}" for name, text in row.conditions.items())
+                ),
+                "value": f"{row.value:,g} {row.unit}",
+                "row and source": plain(f"{row.id}: {row.source}"),
+            }
+            for row in rows
+        ]
     )
 
 

@@ -28,6 +28,7 @@ from explorer.ui.own_chip_draft import (
     editor_table,
     own_id,
 )
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 LARGEST_UPLOAD_MB = 4
@@ -69,7 +70,7 @@ def section() -> None:
         return
     answer.markdown(sentence)
     if draft.changed:
-        st.table(difference_table(draft.base, chip), hide_index=True)
+        show_table(difference_table(draft.base, chip))
     _take(draft, chip)
     _upload()
 

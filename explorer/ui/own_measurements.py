@@ -31,6 +31,7 @@ from explorer.plots.fidelity import UNIT_OF
 from explorer.ui import own_profile, own_rows, state, uploads
 from explorer.ui.charts import chart
 from explorer.ui.folded import folded
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 LARGEST_UPLOAD_MB = 4
@@ -149,7 +150,7 @@ def _outcome(calibration: Calibration) -> None:
     if not calibration.constants:
         _offered(calibration)
         return
-    st.table(_constants(calibration), hide_index=True)
+    show_table(_constants(calibration))
     for warning in warnings(calibration):
         st.text(f"⚠ {warning[0].upper()}{warning[1:]}.")
     data = before_after(calibration)

@@ -15,6 +15,7 @@ from explorer.config.quantity import listed
 from explorer.config.units import human, significant
 from explorer.ui import state, uploads
 from explorer.ui.page_style import METRIC_WIDTH
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 LARGEST_UPLOAD_MB = 4
@@ -92,11 +93,11 @@ def _model(read: ImportedModel) -> None:
     _said("Assumed", read.assumed, "What the file does not say")
     _said("Not modelled", read.not_modelled, "What of the file has no part in the results")
     st.markdown("**Where these figures come from**")
-    st.table(_formulas(model), hide_index=True)
+    show_table(_formulas(model))
     st.markdown("**What its parameters are**")
-    st.table(_parts(model), hide_index=True)
+    show_table(_parts(model))
     with st.expander("Every size, with its source"):
-        st.table(_sizes(document), hide_index=True)
+        show_table(_sizes(document))
     st.download_button(
         "Download the model document",
         data=json.dumps(document.model_dump(mode="json", by_alias=True), indent=1),

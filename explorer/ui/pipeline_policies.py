@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import streamlit as st
 
 from explorer.config.scenario import Scenario
@@ -12,6 +11,7 @@ from explorer.serving.simulation_results import Simulation
 from explorer.serving.trace import Trace
 from explorer.ui.folded import folded
 from explorer.ui.pipeline_run import MOST_WITH_THE_PAGE, is_long, simulated
+from explorer.ui.tables import show_table
 
 POLICY = "simulation.policy"
 POLICY_NAMES = {
@@ -47,7 +47,7 @@ def _policies(scenario: Scenario, trace: Trace | None) -> None:
         simulation = simulated(changed, trace)
         if simulation is not None:
             rows.append(_row(name, simulation))
-    st.table(pd.DataFrame(rows), hide_index=True)
+    show_table(rows)
     st.caption(
         "The same arrivals under each policy. A run that overflows its buffer's memory has no "
         "throughput: the service would have died there. Without a buffer its clusters still count."

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from explorer.config.scenario import Scenario, knob_at
 from explorer.search.space import Space
+from explorer.ui.tables import NO_BREAK
 from explorer.ui.text import plain
 
 TERM = re.compile(r"\(([A-Z]+(?:_[A-Z])?)\)$")
@@ -22,8 +23,11 @@ def setting_name(scenario: Scenario, path: str) -> str:
 
 
 def plan_words(space: Space, values: Sequence[object]) -> str:
-    """Return the settings of a plan, one value an axis of a space, such as ``TP_D 8, PP_D 5``."""
+    """Return the settings of a plan, one value an axis of a space, such as ``TP_D 8, PP_D 5``.
+
+    A name and its value stay on one line.
+    """
     return ", ".join(
-        f"{setting_name(space.base, axis.paths[0])} {value}"
+        f"{setting_name(space.base, axis.paths[0])}{NO_BREAK}{value}"
         for axis, value in zip(space.axes, values, strict=True)
     )

@@ -192,6 +192,7 @@ def _proof() -> None:
         0.0,
         float(LONGEST_BOUND_SECONDS),
         defaults.bound_seconds,
+        format="%g",
         key="bound_seconds",
         persist_state="session",
     )

@@ -45,10 +45,10 @@ def page() -> None:
     """Draw the section that is chosen, for this session's scenario."""
     scenario = state.scenario()
     st.header("What is the answer sensitive to?", anchor=False)
-    objective = asked.ask()
-    st.markdown(answer(scenario, objective))
+    st.markdown(answer(scenario, asked.asked()))
     if not evaluate(scenario).feasible:
         remedies(scenario, asked.asked)
+    objective = asked.ask()
     chosen = st.segmented_control(
         "Section",
         list(SECTIONS),
@@ -157,10 +157,11 @@ def _slopes(as_is: Sensitivity | None, followed: Sensitivity | None) -> None:
     st.markdown(_slope_sentence(main))
     show_table(slope_table(main, followed if as_is is not None else None))
     st.caption(
-        "Elasticity: per cent that the answer changes by for one per cent more of the slider "
-        "(central difference of 1 %, or of one where that is less), and towards less and more "
-        "alone. Where these differ, or nothing moves nearby but does further away, the answer is "
-        "a stair: whole rounds, whole pools, and blocks that just fit."
+        "Slope: per cent that the answer changes by for one per cent more of the slider (its "
+        "elasticity, by a central difference of 1 %, or of one where that is less), and towards "
+        "less and more alone. Where these differ, or nothing moves nearby but does further away, "
+        "the answer is a stair: whole rounds, whole pools, and blocks that just fit. A dash: no "
+        "such value, or the plan does not fit there."
     )
 
 
@@ -193,7 +194,7 @@ def slope_table(found: Sensitivity, followed: Sensitivity | None) -> pd.DataFram
             "slider": plain(slider.label),
             "now": setting_text(slider.now, slider.unit),
             "source": slider.kind or "–",
-            "elasticity": _slope_text(effect.elasticity),
+            "slope": _slope_text(effect.elasticity),
             "to less": _slope_text(effect.elasticity_down),
             "to more": _slope_text(effect.elasticity_up),
             "stair": "●" if effect.stairs else "",

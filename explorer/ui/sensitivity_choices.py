@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import pandas as pd
 import streamlit as st
 
 from explorer.config.scenario import Scenario, knob_at
@@ -18,6 +17,7 @@ from explorer.search.space import default_space
 from explorer.ui import asked, background, state
 from explorer.ui.charts import chart
 from explorer.ui.plan_words import setting_name
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 SECTION = "importance"
@@ -91,19 +91,16 @@ def _prepare() -> background.Prepared:
 
 
 def _closeness(found: Importance, scenario: Scenario) -> None:
-    st.table(
-        pd.DataFrame(
-            [
-                {
-                    "choice": setting_name(scenario, item.axis.paths[0]),
-                    "best value": _best(item, found.objective),
-                    "within 5 % of the optimum": _listed(item.close),
-                    "worst value loses": _worst(item, found),
-                }
-                for item in found.axes
-            ]
-        ),
-        hide_index=True,
+    show_table(
+        [
+            {
+                "choice": setting_name(scenario, item.axis.paths[0]),
+                "best value": _best(item, found.objective),
+                "within 5 % of the optimum": _listed(item.close),
+                "worst value loses": _worst(item, found),
+            }
+            for item in found.axes
+        ]
     )
 
 

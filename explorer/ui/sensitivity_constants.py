@@ -21,6 +21,7 @@ from explorer.serving.evaluate import evaluate
 from explorer.ui import asked, background, state
 from explorer.ui.charts import chart
 from explorer.ui.plan_words import plan_words
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 REGRET = "regret"
@@ -127,7 +128,7 @@ def _constants(found: Interval) -> None:
         for item in found.constants
     ]
     if rows:
-        st.table(pd.DataFrame(rows), hide_index=True)
+        show_table(rows)
 
 
 def _regret(scenario: Scenario, objective: Objective) -> None:
@@ -146,7 +147,7 @@ def _regret(scenario: Scenario, objective: Objective) -> None:
         )
         return
     st.markdown(regret_sentence(found))
-    st.table(_rivals(found), hide_index=True)
+    show_table(_rivals(found))
     st.caption(
         "Regret: how far a plan is from the one that would be best, for the same constants. The "
         "safest plan is the one among these that fits most often and then loses least in its "

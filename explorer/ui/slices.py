@@ -35,6 +35,7 @@ from explorer.ui import numbers, state, story
 from explorer.ui.background import fingerprint_of
 from explorer.ui.charts import chart
 from explorer.ui.plan_remarks import remarks
+from explorer.ui.remedies import remedies
 from explorer.ui.slice_words import TYPED_IN, answer, forced, loss_sentence, spans_sentence
 from explorer.ui.tables import show_table
 from explorer.ui.text import plain
@@ -65,6 +66,7 @@ def page() -> None:
         return
     evaluation = evaluate(scenario)
     if state.says_that_it_does_not_fit(evaluation):
+        remedies(scenario)
         return
     rows = rows_of_a_pass(scenario)
     st.markdown(answer(scenario, rows))

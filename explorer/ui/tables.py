@@ -30,7 +30,9 @@ def show_table(rows: pd.DataFrame | Sequence[Mapping[str, str]], *, index: bool 
 
 
 def table_text(rows: pd.DataFrame | Sequence[Mapping[str, str]], *, index: bool = False) -> str:
-    """Return the text of a table."""
+    """Return the text of a table; nothing where there are no rows."""
+    if not len(rows):
+        return ""
     if isinstance(rows, pd.DataFrame):
         columns, cells = _of_frame(rows, index)
     else:

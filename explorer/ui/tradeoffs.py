@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from explorer.config.errors import InputError
@@ -24,6 +23,7 @@ from explorer.serving.notes import plan_notes
 from explorer.ui import background, state
 from explorer.ui.charts import chart
 from explorer.ui.plan_words import plan_words
+from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 from explorer.ui.tradeoff_words import answer, figures_text, promise, standing
 
@@ -191,6 +191,6 @@ def _table(front: ParetoFront) -> None:
         }
         for place, point in enumerate(front.points[:MOST_ROWS])
     ]
-    st.table(pd.DataFrame(rows), hide_index=True)
+    show_table(rows)
     if len(front.points) > MOST_ROWS:
         st.caption(f"The first {MOST_ROWS} of {len(front.points):,}.")
