@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explorer.config.knobs import scenario_knobs
 from explorer.config.links import preset_scenario
+from explorer.config.scenario import knob_at
 from explorer.config.units import human
 from explorer.search.best_plan import best_plan
 from explorer.search.measures import measures_named
@@ -342,6 +344,25 @@ def test_a_plan_that_does_not_fit_has_no_speed_but_the_rest_works() -> None:
     app.button_group(key="sensitivity:section").set_value("Assumed constants").run()
     assert "there is no speed to show" in text_of(app)
     assert not app.exception
+
+
+@pytest.mark.parametrize(("page", "preset"), [("attribution", MT3000), ("slices", ASCEND)])
+def test_where_a_plan_has_no_speed_one_click_puts_one_that_has(page: str, preset: str) -> None:
+    app = opened(page, preset, plan__micro_batch_decode="512")
+    assert "there is no speed to show" in text_of(app)
+    app.button(key="fit:best_plan").click().run()
+    assert evaluate(app.session_state["scenario"]).feasible
+    assert "there is no speed to show" not in text_of(app)
+
+
+@pytest.mark.parametrize("path", scenario_knobs())
+def test_controls_speak_of_cards_where_the_chip_has_cards(path: str) -> None:
+    knob = knob_at(preset_scenario(ASCEND), path)
+    assert knob is not None
+    assert "cluster" not in f"{knob.label} {knob.unit} {knob.raising}".lower()
+    here = knob_at(preset_scenario(MT3000), path)
+    assert here is not None
+    assert "card" not in f"{here.label} {here.unit} {here.raising}".lower().replace("discard", "")
 
 
 @pytest.mark.parametrize("objective", [THROUGHPUT, CLUSTER_SECONDS_PER_TOKEN])

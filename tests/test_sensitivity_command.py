@@ -55,6 +55,19 @@ def test_everything_about_the_ascend(capsys: pytest.CaptureFixture[str]) -> None
     assert found["importance"]["feasible"] == proved.feasible
 
 
+def test_an_answer_per_card_is_called_so(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("sensitivity", ASCEND, "--as-is", "--objective", "cluster_seconds_per_token")
+    found = document(capsys, *arguments)
+    assert found["unit"] == "card s/token"
+    assert found["value"] == pytest.approx(
+        float(evaluate(scenario(ASCEND)).objective("cluster_seconds_per_token"))
+    )
+    code, out, _ = ran(capsys, *arguments)
+    assert code == 0
+    assert "card s/token" in out
+    assert "cluster s/token" not in out
+
+
 def test_as_is_searches_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     found = document(capsys, "sensitivity", MT3000, "--as-is")
     assert (found["best_value"], found["regret"], found["importance"]) == (None, None, None)
