@@ -38,7 +38,7 @@ def search_document(
         study: tells of a stored one.
         comparison: of the samplers, where one was asked for.
     """
-    objective = result.objective
+    objective = result.objective.on(scenario.chip_document().unit_name)
     nearest = nearest_plan(scenario) if result.best is None else None
     return {
         "schema": SEARCH_SCHEMA,

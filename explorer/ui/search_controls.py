@@ -26,6 +26,7 @@ from explorer.serving.constraints import budget_constraint
 from explorer.serving.levers import NOTE_OF_MEASUREMENT
 from explorer.ui import state
 from explorer.ui.asked import choose, chosen_objective
+from explorer.ui.background import fingerprint_of
 from explorer.ui.controls import knob_slider
 from explorer.ui.folded import folded
 from explorer.ui.text import plain
@@ -45,6 +46,7 @@ LIMITS = (
 FORM = "lowest:highest or lowest:highest:step"
 COLUMNS = 3
 FEW_VALUES = 5
+MOST_SPACES_KEPT = 4
 
 
 def controls(scenario: Scenario) -> bool:
@@ -256,13 +258,14 @@ def _seconds(space: Space) -> float:
 
 
 def _whole(scenario: Scenario) -> Space:
-    """Return the space of a scenario's whole plan, made once: the page asks for it often."""
-    known = st.session_state.get("whole_space")
-    if known is None or known[0] != scenario:
-        known = (scenario, default_space(scenario))
-        st.session_state["whole_space"] = known
-    space: Space = known[1]
-    return space
+    """Return the space of a scenario's whole plan: the page asks for the same few often."""
+    known: dict[str, Space] = st.session_state.setdefault("whole_spaces", {})
+    key = fingerprint_of(scenario)
+    if key not in known:
+        while len(known) >= MOST_SPACES_KEPT:
+            known.pop(next(iter(known)))
+        known[key] = default_space(scenario)
+    return known[key]
 
 
 def _plan_paths(scenario: Scenario) -> list[str]:

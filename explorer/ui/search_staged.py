@@ -9,10 +9,11 @@ from explorer.config.units import human, significant
 from explorer.search.certificate import Certificate, trap
 from explorer.search.job import FINAL_STATES, JobStatus, SearchJob
 from explorer.search.space import default_space
-from explorer.search.staged import on_the_machine_of, staged_plan
+from explorer.search.staged import StagedPlan, on_the_machine_of, staged_plan
 from explorer.search.verdict import SAME, at_most
 from explorer.serving.evaluate import evaluate
 from explorer.ui import state
+from explorer.ui.background import fingerprint_of
 from explorer.ui.search_answer import apply_plan, machine_and_model
 from explorer.ui.search_since import moves
 from explorer.ui.tables import show_table
@@ -24,7 +25,7 @@ PER_TOKEN = "cluster_seconds_per_token"
 def staged_section(scenario: Scenario, job: SearchJob | None, asked: Scenario | None) -> None:
     """Draw the staged plan of the sliders, and its loss against the best plan of a search."""
     st.subheader("The paper's staged procedure", anchor=False)
-    staged = staged_plan(scenario)
+    staged = _staged(scenario)
     if staged.scenario is None:
         st.info(f"It finds no plan: {plain(staged.reason)}")
         return
@@ -62,6 +63,16 @@ def trap_section(scenario: Scenario) -> None:
     _show_trap(scenario)
 
 
+def _staged(scenario: Scenario) -> StagedPlan:
+    """Return the staged plan of a scenario; that of a search's own is asked for in every run."""
+    return _staged_plan(fingerprint_of(scenario), scenario)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _staged_plan(fingerprint: str, _scenario: Scenario) -> StagedPlan:
+    return staged_plan(_scenario)
+
+
 def _loss(job: SearchJob, status: JobStatus, scenario: Scenario, asked: Scenario) -> str:
     """Return what the staged plan loses against the best one known, by the search's objective.
 
@@ -73,7 +84,7 @@ def _loss(job: SearchJob, status: JobStatus, scenario: Scenario, asked: Scenario
     base = asked if moved else scenario
     objective = job.settings.objective.on(base.chip_document().unit_name)
     there = on_the_machine_of(status.best, base, job.space)
-    plan = staged_plan(there).scenario
+    plan = _staged(there).scenario
     if plan is None:
         return ""
     lead = f"By {objective.label} it"
@@ -111,7 +122,7 @@ def _show_trap(scenario: Scenario) -> None:
         st.caption("No plan is feasible.")
         return
     unit = scenario.chip_document().unit_name
-    picked, staged = evaluate(found.scenario), staged_plan(scenario).scenario
+    picked, staged = evaluate(found.scenario), _staged(scenario).scenario
     text = (
         f"Over {found.enumerated:,} plans of any batch, Eq. 22 as printed is least for a batch "
         f"of {human(float(picked.batch), 'requests')}: {human(found.optimum)} {unit}-seconds a "
