@@ -25,6 +25,8 @@ from explorer.serving.comparison import Candidate
 
 OPEN = {"prefill": "", "decode": "-open"}
 LONGEST_NAME = 28
+LEGEND_ROW, LEGEND_SHARE = 22, 0.5
+"""Height of a legend's entry [px], and the part of a figure that a legend may take at most."""
 
 
 class BudgetBar(NamedTuple):
@@ -105,9 +107,11 @@ def time_figure(bars: Sequence[TimeBar]) -> go.Figure:
 
     Two bounds of one resource, such as all-reduces and the network, share its legend entry.
     """
-    figure = base_figure(100 + 38 * len(bars), "compare_times")
-    labels = [f"{bar.pool} · {bar.scenario}" for bar in bars]
     named: set[str] = set()
+    names = {resource(bound) for bar in bars for bound in bar.seconds}
+    room = LEGEND_ROW / LEGEND_SHARE * len(names)
+    figure = base_figure(round(max(100 + 38 * len(bars), room)), "compare_times")
+    labels = [f"{bar.pool} · {bar.scenario}" for bar in bars]
     for bound in dict.fromkeys(bound for bar in bars for bound in bar.seconds):
         seconds = [bar.seconds.get(bound, 0.0) for bar in bars]
         figure.add_bar(
