@@ -1,5 +1,6 @@
 """Values typed as the controls show them, and refusals in the words of the controls."""
 
+from collections.abc import Mapping
 from decimal import Decimal
 
 import pytest
@@ -29,12 +30,12 @@ KNOBS = [
 BANDWIDTH = "hardware.ddr_bandwidth_bytes_per_second"
 
 
-def entered(text: str, scenario: Scenario = MT3000) -> tuple[dict[str, str], list[str]]:
+def entered(text: str, scenario: Scenario = MT3000) -> tuple[Mapping[str, str], list[str]]:
     """Return what a text sets, and every refusal of it."""
-    texts, problems = read_entered(scenario, text, LABELS, WORDS, MARKS)
-    _, refused = apply_texts(scenario, texts)
-    spoken = (in_words_of_controls(scenario, problem, LABELS, texts) for problem in refused)
-    return texts, [problem.sentence() for problem in (*problems, *spoken)]
+    found = read_entered(scenario, text, LABELS, WORDS, MARKS)
+    _, refused = apply_texts(scenario, found.texts)
+    spoken = (in_words_of_controls(scenario, problem, LABELS, found.typed) for problem in refused)
+    return found.texts, [problem.sentence() for problem in (*found.problems, *spoken)]
 
 
 @pytest.mark.parametrize(
@@ -81,9 +82,9 @@ def test_every_value_of_every_knob_as_shown_means_itself_within_its_rounding(
     value = low + (high - low) * (thousandths / 1000) ** 8
     value = float(round(value)) if knob.whole else value
     text = human(value, knob.shown_unit)
-    texts, problems = read_entered(scenario, f"{knob.label}{mark} = {text}", {}, {}, MARKS)
-    assert problems == (), text
-    read = float(texts[knob.path])
+    found = read_entered(scenario, f"{knob.label}{mark} = {text}", {}, {}, MARKS)
+    assert found.problems == (), text
+    read = float(found.texts[knob.path])
     assert read == pytest.approx(value, rel=0.0051, abs=0.5 if knob.whole else 0.0)
 
 
@@ -107,6 +108,10 @@ def test_a_number_with_every_digit_is_exact():
             "Memory bandwidth a cluster = 60: expected a number from 100 MB/s to 10.0 TB/s "
             "(a number without a unit is in B/s)",
         ),
+        (
+            "Memory bandwidth a cluster = 999 TB/s",
+            "Memory bandwidth a cluster = 999 TB/s: expected a number from 100 MB/s",
+        ),
         ("Memory bandwidth a cluster = 60 Gb/s", "Gb/s is no unit of it"),
         ("Prompt length = 3.5", "Prompt length = 3.5: expected a whole number from 1 token"),
         ("Prompt length = 3,5 tokens", "expected a whole number from 1 token"),
@@ -116,7 +121,7 @@ def test_a_number_with_every_digit_is_exact():
         ("Memory kept free = 500 %", "a number without a unit is a fraction: 0.5 is 50 %"),
         ("Limit on time per output token = 80 B", 'B is no unit of it; expected a number from'),
         ("Weights stored as = int4", "Weights stored as = int4: expected FP32 or FP16 or INT8"),
-        ("plan.tp_decode = 3 clusters", "Decode tensor parallelism (TP_D) = 3: does not divide"),
+        ("plan.tp_decode = 3 clusters", "(TP_D) = 3 clusters: does not divide"),
     ],
 )  # fmt: skip
 def test_refusals_speak_as_the_controls_do(text, said):

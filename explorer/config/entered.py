@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 
 from explorer.config.errors import Problem, shown
@@ -26,9 +27,24 @@ CASE_MATTERS = ("s", *SCALED_UNITS)
 Words = Mapping[str, Mapping[str, str]]
 
 
+@dataclass(frozen=True)
+class Entered:
+    """What was typed, by path.
+
+    Attributes:
+        typed: as typed.
+        texts: as a link writes it, where it can be used.
+        problems: what is wrong with the rest.
+    """
+
+    typed: Mapping[str, str]
+    texts: Mapping[str, str]
+    problems: tuple[Problem, ...]
+
+
 def read_entered(
     scenario: Scenario, text: str, labels: Mapping[str, str], words: Words, marks: Iterable[str]
-) -> tuple[dict[str, str], tuple[Problem, ...]]:
+) -> Entered:
     """Return the values of ``name = value & name = value`` as a link writes them, by path.
 
     Args:
@@ -38,9 +54,6 @@ def read_entered(
         words: what each word of a choice is shown as, by path and word.
         marks: what the label of a control may end in beside its name, such as `` (assumed)``.
 
-    Returns:
-        What can be used, and what is wrong with the rest.
-
     Raises:
         InputError: when a part has no ``=`` or a path is given twice.
     """
@@ -48,7 +61,8 @@ def read_entered(
     texts: dict[str, str] = {}
     problems: list[Problem] = []
     assignments = (_with_path(paths, part) for part in text.split("&"))
-    for path, value in split_assignments(assignments).items():
+    typed = split_assignments(assignments)
+    for path, value in typed.items():
         knob = knob_at(scenario, path)
         if path in WORD_FIELDS:
             written = _word(path, value, words.get(path, {}))
@@ -57,14 +71,14 @@ def read_entered(
         else:
             written = value
         if isinstance(written, Problem):
-            problems.append(in_words_of_controls(scenario, written, labels, {path: value}))
+            problems.append(in_words_of_controls(scenario, written, labels, typed))
         else:
             texts[path] = written
-    return texts, tuple(problems)
+    return Entered(typed, texts, tuple(problems))
 
 
 def in_words_of_controls(
-    scenario: Scenario, problem: Problem, labels: Mapping[str, str], entered: Mapping[str, str]
+    scenario: Scenario, problem: Problem, labels: Mapping[str, str], typed: Mapping[str, str]
 ) -> Problem:
     """Return a problem with the label, the unit and the range that a control shows.
 
@@ -72,10 +86,10 @@ def in_words_of_controls(
         scenario: whose controls are meant.
         problem: as ``links`` or the scenario states it.
         labels: labels of the choices between words, by path.
-        entered: what was typed, by path.
+        typed: what was typed, by path.
     """
     path = problem.field
-    value = shown(entered[path]) if path in entered else problem.value
+    value = shown(typed[path]) if path in typed else problem.value
     knob = knob_at(scenario, path)
     if knob is None:
         return Problem(labels.get(path, path), value, problem.accepted)

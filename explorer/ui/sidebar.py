@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import streamlit as st
 
 from explorer.config.entered import in_words_of_controls, read_entered
@@ -258,19 +260,20 @@ def _exact_entered() -> None:
     scenario = state.scenario()
     labels = {**WORD_LABELS, **MECHANISM_LABELS.get(scenario.chip_document().family, {})}
     words = {path: {word: _word_name(word) for word in WORD_FIELDS[path]} for path in labels}
-    texts: dict[str, str] = {}
+    typed: Mapping[str, str] = {}
     try:
-        texts, wrong = read_entered(scenario, text, labels, words, map(marked, MARKED_KINDS))
-        changed, refused = apply_texts(scenario, texts)
-        if changed != scenario or not (wrong or refused):
+        entered = read_entered(scenario, text, labels, words, map(marked, MARKED_KINDS))
+        typed = entered.typed
+        changed, refused = apply_texts(scenario, entered.texts)
+        if changed != scenario or not (entered.problems or refused):
             # What changes nothing for being refused must not close older messages.
             state.replace(changed)
     except InputError as error:
-        said = (in_words_of_controls(scenario, item, labels, texts) for item in error.problems)
+        said = (in_words_of_controls(scenario, item, labels, typed) for item in error.problems)
         state.notice(said, "Nothing was changed", place="exact")
         return
-    spoken = (in_words_of_controls(scenario, problem, labels, texts) for problem in refused)
-    problems = (*wrong, *spoken)
+    spoken = (in_words_of_controls(scenario, problem, labels, typed) for problem in refused)
+    problems = (*entered.problems, *spoken)
     state.notice(problems, "Not set", place="exact")
     if not problems:
         st.session_state["exact"] = ""
