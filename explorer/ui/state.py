@@ -239,7 +239,7 @@ def notice(problems: Iterable[Problem], lead: str, place: str = "", leaves: bool
     st.session_state[NOTICES] = tuple(dict.fromkeys((*known, *new)))
 
 
-def show_notices(page: str) -> None:
+def show_notices(page: str = "") -> None:
     """Show kept messages as text, never as markup, with a button that closes them.
 
     Args:
