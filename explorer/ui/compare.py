@@ -251,7 +251,7 @@ def _figures(comparison: Comparison) -> None:
     show_table(rows)
     for name, misfit in zip(names, comparison.misfits, strict=True):
         if misfit:
-            st.caption(f"{name} does not fit: {plain(misfit)}")
+            st.caption(f"The plan of {name} does not fit: {plain(misfit)}")
     st.caption("In brackets: the ratio to the first.")
 
 
