@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -15,6 +16,7 @@ from explorer.search.objectives import THROUGHPUT
 from explorer.search.space import default_space
 from explorer.serving.comparison import Candidate, compare
 from explorer.serving.evaluate import evaluate
+from explorer.ui import compare as compare_page
 from explorer.ui.compare import _words
 from explorer.ui.compare_words import _times, lead
 from tests.tables import tables
@@ -241,3 +243,10 @@ def test_snapshots_survive_another_page() -> None:
 )  # fmt: skip
 def test_what_limits_is_told_in_words(bottleneck: str, told: str) -> None:
     assert _words(bottleneck) == told
+
+
+def test_names_of_any_length_are_broken_on_this_page() -> None:
+    style = (Path(compare_page.__file__).with_name("page.css")).read_text(encoding="utf-8")
+    rule = next(line for line in style.splitlines() if f".st-key-{compare_page.BODY} " in line)
+    assert "overflow-wrap: anywhere" in rule
+    assert all(part in rule for part in ("p,", "th,", "stText"))
