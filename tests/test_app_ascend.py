@@ -461,16 +461,19 @@ def test_a_best_value_at_the_end_of_its_slider_is_called_so() -> None:
     app = opened("attribution", MT3000)
     levers = next(table for table in tables(app) if "at its best" in table).set_index("number")
     best = levers["at its best"]
-    assert best["Memory bandwidth a cluster"] == "10.0 TB/s (slider's end)"
-    assert best["Clusters available"] == "100,000 clusters (slider's end)"
+    assert best["Memory bandwidth a cluster"] == "10.0 TB/s (end of its range)"
+    assert best["Clusters available"] == "100,000 clusters (end of its range)"
     assert best["MPI bandwidth a cluster"] == "30.0 GB/s (memory bandwidth)"
 
 
 def test_the_best_plan_is_put_on_the_sliders_by_a_click() -> None:
     app = opened("attribution", MT3000)
     before = rate_of(app.session_state["scenario"], "service")
+    assert "Put it on the sliders first" in text_of(app)
     app.button(key="target:best_plan").click().run()
     assert not app.exception
+    assert "Put it on the sliders first" not in text_of(app)
+    assert "No plan is enough: the one on the sliders is the best" in text_of(app)
     after = rate_of(app.session_state["scenario"], "service")
     assert float(after) > float(before)
     assert not [item for item in app.button if item.key == "target:best_plan"]
@@ -480,5 +483,5 @@ def test_the_wall_is_explained_and_a_factor_on_a_time_is_told_as_a_share() -> No
     app = opened("attribution", ASCEND)
     assert any(item.value.startswith("The wall: the time of") for item in app.caption)
     text = text_of(app)
-    assert "**Recurrence time (today's is 100 %)**: from 100 % to 40.7 %" in text
+    assert "**Recurrence time against today's**: from 100 % to 40.7 %" in text
     assert "1 x" not in text

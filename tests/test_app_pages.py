@@ -12,6 +12,7 @@ from explorer.config.links import preset_scenario
 from explorer.config.presets import scenario_presets
 from explorer.config.units import human
 from explorer.serving.evaluate import evaluate
+from tests.scenarios import MT3000
 from tests.tables import tables
 
 APP = str(Path(__file__).parent.parent / "app.py")
@@ -293,3 +294,33 @@ def test_the_share_page_says_what_the_engine_cannot_be_told() -> None:
     assert "is compiled into" in notes
     assert "pins the count by its section 8" in notes
     assert "what such a build computes is not the model's output" in notes
+
+
+def test_a_slider_of_the_machine_that_is_moved_back_leaves_nothing_behind() -> None:
+    app = opened(preset=f"{MT3000}@1")
+    measured = "**543 tokens/s**"
+    assert any(measured in part.value for part in app.markdown)
+    key = "knob:hardware.sm_bytes"
+    own = app.select_slider(key=key).value
+    app.select_slider(key=key).set_value(2 * own).run()
+    assert app.session_state["scenario"].hardware == {"sm_bytes": 2 * own}
+    assert not any(measured in part.value for part in app.markdown)
+    app.select_slider(key=key).set_value(own).run()
+    assert app.session_state["scenario"].hardware == {}
+    assert app.button(key="reset").disabled
+    assert any(measured in part.value for part in app.markdown)
+
+
+def test_a_link_that_states_the_chips_own_number_is_the_case_that_was_measured() -> None:
+    app = opened(preset=f"{MT3000}@1", hardware__sm_bytes="65536")
+    assert app.session_state["scenario"].hardware == {"sm_bytes": 65536}
+    assert any("**543 tokens/s**" in part.value for part in app.markdown)
+
+
+def test_a_plan_that_does_not_fit_is_not_taken_along_unsaid() -> None:
+    app = opened(preset=f"{MT3000}@1", plan__micro_batch_decode="512")
+    to_page(app, "share")
+    assert "no speed to take along" in app.error[0].value
+    app.button(key="fit:best_plan").click().run()
+    assert not app.error
+    assert evaluate(app.session_state["scenario"]).feasible

@@ -21,6 +21,7 @@ from explorer.search.space import default_space
 from explorer.serving.evaluate import evaluate
 from explorer.serving.targets import solve
 from explorer.ui.inside_blocking import FIRST, PAPER_ROWS
+from explorer.ui.targets import named, shown
 
 MT3000, SMALL, ASCEND = "mt3000-llama2-13b@1", "mt3000-llama2-7b@1", "ascend910a-qwen3.8-27b@1"
 ROWS, TARGET = 3000, 2000.0
@@ -97,8 +98,8 @@ def _target() -> dict[str, str]:
     least = solution.alone[0]
     return {
         "rate": significant(solution.rate),
-        "least": least.label,
-        "from": human(float(least.now), least.unit),
-        "to": human(float(least.needed or 0.0), least.unit),
+        "least": named(least),
+        "from": shown(least, least.now),
+        "to": shown(least, least.needed),
         "count": str(len(solution.alone)),
     }

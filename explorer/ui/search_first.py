@@ -71,7 +71,7 @@ def best_possible(scenario: Scenario, objective: Objective) -> str:
     if math.isnan(best):
         return (
             "**No plan fits this machine and workload.** A search counts what excludes them, and "
-            "names the nearest plan that fits."
+            "names the nearest plan that fits, where there is one."
         )
     reaches = f"**{human(best, objective.unit)}**"
     if math.isnan(own):

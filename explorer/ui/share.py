@@ -9,8 +9,10 @@ import streamlit as st
 
 from explorer.config.errors import InputError
 from explorer.config.links import open_link
+from explorer.serving.evaluate import evaluate
 from explorer.serving.export import export_document
 from explorer.ui import deploy, state
+from explorer.ui.remedies import remedies
 from explorer.ui.text import plain
 
 LARGEST_UPLOAD_MB = 4
@@ -19,6 +21,9 @@ LARGEST_UPLOAD_MB = 4
 def page() -> None:
     """Draw the page for this session's scenario."""
     st.header("Take it with me", anchor=False)
+    scenario = state.scenario()
+    if state.says_that_it_does_not_fit(evaluate(scenario), "there is no speed to take along"):
+        remedies(scenario)
     left, right = st.columns(2)
     with left:
         _link()

@@ -68,9 +68,20 @@ def baseline() -> Scenario:
 
 
 def apply(changes: Mapping[str, object]) -> None:
-    """Change some values, or say why not and keep everything as it was."""
+    """Change some values, or say why not and keep everything as it was.
+
+    A number of the machine that is moved back to what the preset has is no longer one's own.
+    """
+    moved_back = {
+        path: None
+        for path, value in changes.items()
+        if path.startswith("hardware.")
+        and path.partition(".")[2] in scenario().hardware
+        and path.partition(".")[2] not in baseline().hardware
+        and value == baseline().value(path)
+    }
     try:
-        _set(usable(scenario().replacing(changes)), preset())
+        _set(usable(scenario().replacing({**changes, **moved_back})), preset())
     except InputError as error:
         notice(error.problems, "Nothing was changed")
 
@@ -230,12 +241,14 @@ def _close_notices() -> None:
     st.session_state[NOTICES] = ()
 
 
-def says_that_it_does_not_fit(evaluation: Evaluation) -> bool:
-    """Say why a plan breaks its constraints, and return whether it does: it has no speed then."""
+def says_that_it_does_not_fit(
+    evaluation: Evaluation, so: str = "there is no speed to show"
+) -> bool:
+    """Say why a plan breaks its constraints, and what follows; return whether it does."""
     if evaluation.feasible:
         return False
     messages = " ".join(map(violation_message, broken_constraints(evaluation)))
-    st.error(f"**This plan does not fit, so there is no speed to show.** {plain(messages)}")
+    st.error(f"**This plan does not fit, so {so}.** {plain(messages)}")
     return True
 
 

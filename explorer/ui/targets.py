@@ -11,6 +11,7 @@ import streamlit as st
 from explorer.config.scenario import Scenario, parse_scenario
 from explorer.config.units import given, human, significant
 from explorer.search.objectives import THROUGHPUT
+from explorer.search.verdict import SAME
 from explorer.serving.evaluate import evaluate
 from explorer.serving.levers import Lever, factor, lever_knob
 from explorer.serving.targets import PHASES, Phase, Solution, needed_terms, rate_of, solve
@@ -29,7 +30,7 @@ PHASE_NAMES = {
 }
 TIME_FACTOR = "_time_factor"
 """Ending of the numbers that multiply times of today, told as a share of them."""
-SLIDERS_END = "slider's end"
+END_OF_RANGE = "end of its range"
 REPORT_TARGET = 2000.0
 """Prefill rate that the report aims at (section 5.5)."""
 MORE_THAN_NOW = 1.5
@@ -75,11 +76,11 @@ def section(scenario: Scenario, measured: Sequence[tuple[int, dict[str, float]]]
     if phase == SERVICE and not solution.reached:
         _best_plan(scenario, float(target))
     if solution.levers:
-        ends = slider_ends(scenario, solution.levers)
+        ends = range_ends(scenario, solution.levers)
         show_table(_rows(solution.levers[:MOST_LEVERS], ends))
         st.caption(
             "In brackets: what on this machine keeps a number from going further, where the chip's "
-            f"numbers say so; {SLIDERS_END} is only as far as its slider goes, whether or not a "
+            f"numbers say so; {END_OF_RANGE} is only as far as it is accepted, whether or not a "
             "machine could be built so."
         )
         _more(solution, ends)
@@ -163,6 +164,8 @@ def best_plan_sentence(scenario: Scenario, target: float) -> str:
     reached = f"reaches {significant(best)} tokens/s on the machine as it is"
     if best >= target:
         return f"**A better plan is enough**: the best one {reached}."
+    if THROUGHPUT.gap(float(rate_of(scenario, "service")), best) <= SAME:
+        return f"No plan is enough: the one on the sliders is the best, and {reached}."
     return (
         f"No plan is enough: the best one {reached}. Put it on the sliders first, and what is "
         "needed beyond it is told here."
@@ -213,8 +216,6 @@ def measured_sentence(rows: int, table: dict[str, float], target: float) -> str:
 
 def named(lever: Lever) -> str:
     """Return a lever's name for people."""
-    if lever.path.endswith(TIME_FACTOR):
-        return lever.label.replace("against today's", "(today's is 100 %)")
     return lever.label
 
 
@@ -233,20 +234,20 @@ def best_shown(lever: Lever, ends: Mapping[str, tuple[float, float]]) -> str:
 
     Args:
         lever: one number.
-        ends: what ``slider_ends`` gives.
+        ends: what ``range_ends`` gives.
     """
     value = shown(lever, lever.best)
     if lever.limit:
         return f"{value} ({lever.limit})"
-    # Nothing is below zero, so that there no slider stands in the way.
+    # Nothing is below zero, so that there no range stands in the way.
     at_end = lever.best > 0 and any(
         math.isclose(lever.best, end) for end in ends.get(lever.path, ())
     )
-    return f"{value} ({SLIDERS_END})" if at_end else value
+    return f"{value} ({END_OF_RANGE})" if at_end else value
 
 
-def slider_ends(scenario: Scenario, levers: Sequence[Lever]) -> dict[str, tuple[float, float]]:
-    """Return the least and the largest value that the slider of each lever has, by path."""
+def range_ends(scenario: Scenario, levers: Sequence[Lever]) -> dict[str, tuple[float, float]]:
+    """Return the least and the largest value that is accepted for each lever, by path."""
     knobs = {lever.path: lever_knob(scenario, lever.path) for lever in levers}
     return {
         path: (float(knob.minimum), float(knob.maximum))
