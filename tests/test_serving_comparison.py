@@ -95,6 +95,14 @@ def test_time_bars_add_up_to_the_times_of_a_batch():
         assert decode.total_seconds == pytest.approx(float(e.decode_seconds))
 
 
+def test_scenarios_whose_names_begin_alike_have_bars_of_their_own():
+    alike = [Candidate("W" * 60 + end, SCENARIO) for end in ("", " (2)", "x")]
+    bars = [(bar.scenario, bar.pool) for bar in time_bars(alike)]
+    assert len(bars) == len(set(bars)) == 6
+    assert len({bar.scenario for bar in budget_bars(alike)}) == 3
+    assert len({name for name, _ in rooflines(alike)}) == 3
+
+
 def test_chips_of_different_families_have_dashes_where_an_input_is_missing():
     rows = {r.path: r.values for r in compare(named(SCENARIO, preset_scenario(ASCEND))).inputs}
     assert rows["hardware.gsm_bytes"][1] == "–"
