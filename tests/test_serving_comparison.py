@@ -117,8 +117,8 @@ def test_chips_of_different_families_have_dashes_where_an_input_is_missing():
         ((ASCEND, ASCEND), "Cards a pool", "Card-seconds a token"),
         (
             (ASCEND, MT3000, ASCEND),
-            "Cards or clusters a pool",
-            "Card- or cluster-seconds a token",
+            "Clusters or cards a pool",
+            "Cluster- or card-seconds a token",
         ),
     ],
 )

@@ -9,7 +9,7 @@ from functools import cached_property
 from explorer.config.budget import BUDGET
 from explorer.config.csvio import csv_text
 from explorer.config.errors import refuse
-from explorer.config.scenario import WORD_FIELDS, Scenario, knob_at, paths_of
+from explorer.config.scenario import CLUSTER, WORD_FIELDS, Scenario, knob_at, paths_of
 from explorer.config.units import human
 from explorer.costs.arrays import Array
 from explorer.serving.evaluate import Evaluation, bottleneck_name, evaluate
@@ -122,7 +122,8 @@ def compare(candidates: Sequence[Candidate]) -> Comparison:
     if not FEWEST <= len(candidates) <= MOST:
         raise refuse("scenarios", len(candidates), f"expected {FEWEST} to {MOST} to compare")
     evaluations = [candidate.evaluation for candidate in candidates]
-    units = dict.fromkeys(c.scenario.chip_document().unit_name for c in candidates)
+    every = dict.fromkeys(c.scenario.chip_document().unit_name for c in candidates)
+    units = sorted(every, key=lambda unit: unit != CLUSTER)
     named = {
         "units": " or ".join(f"{unit}s" for unit in units).capitalize(),
         "unit_seconds": f"{'- or '.join(units)}-seconds".capitalize(),

@@ -223,5 +223,5 @@ def _table(front: ParetoFront) -> None:
     first = f"The first {MOST_ROWS} of {len(front.points):,}. "
     st.caption(
         f"{first if len(front.points) > MOST_ROWS else ''}Three significant figures; up to "
-        f"{MOST_FIGURES} where neighbours would read alike. What still does differs by less."
+        f"{MOST_FIGURES} where neighbours would read alike. What still reads so differs by less."
     )
