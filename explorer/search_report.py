@@ -75,8 +75,8 @@ def search_text(document: dict[str, Any]) -> str:
         lines.append(f"  {document['verdict']}")
     lines += [
         f"  throughput {human(pool['throughput_tokens_per_second'], 'tokens/s')}, "
-        f"{pool['pools']} pools of {pool['clusters']}, {pool['idle_clusters']} idle, "
-        f"limited by {pool['bottleneck']}",
+        f"{human(float(pool['pools']), 'pools')} of {pool['clusters']}, "
+        f"{pool['idle_clusters']} idle, limited by {pool['bottleneck']}",
         "  " + " ".join(f"{name}={value}" for name, value in plan.items()),
         *(f"  {name}={value}" for name, value in document["best"]["scenario"]["hardware"].items()),
         f"  {document['trials']} trials by {document['sampler']['name']} "

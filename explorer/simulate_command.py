@@ -191,7 +191,7 @@ def least_clusters_text(found: LeastClusters) -> str:
     if best is None:
         return f"no number of pools was found that holds at {rate} ({runs})"
     lines = [
-        f"fewest clusters at {rate}: {best.clusters:,} = {best.pools} pools of "
+        f"fewest clusters at {rate}: {best.clusters:,} = {human(float(best.pools or 0), 'pools')} of "
         f"{best.clusters_per_pool}, {best.dp_prefill} prefill pipelines each",
         f"  the steady state alone would need {best.least_pools} pools; {runs}",
     ]

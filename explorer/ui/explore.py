@@ -27,7 +27,7 @@ from explorer.ui.folded import folded
 from explorer.ui.lever_words import lever_sentence
 from explorer.ui.page_style import METRIC_WIDTH
 from explorer.ui.plan_remarks import remarks
-from explorer.ui.remedies import single_changes
+from explorer.ui.remedies import remedies
 from explorer.ui.slice_words import TYPED_IN
 from explorer.ui.text import plain
 
@@ -67,7 +67,7 @@ def _does_not_fit(scenario: Scenario, evaluation: Evaluation) -> None:
     late = all(item.name in ("ttft", "tpot") for item in broken)
     lead = "This plan is too slow." if late else "This plan does not fit."
     st.error(f"**{lead}** " + plain(" ".join(map(violation_message, broken))))
-    single_changes(scenario)
+    remedies(scenario)
 
 
 def _headline(evaluation: Evaluation) -> None:

@@ -23,13 +23,13 @@ def throughput() -> Objective:
     return THROUGHPUT
 
 
-def single_changes(scenario: Scenario) -> None:
+def _single_changes(scenario: Scenario) -> None:
     """Offer the sliders that make a plan fit alone, or say that none does."""
     changes = single_changes_that_fit(scenario)
     if not changes:
         st.markdown("No single slider can repair it; the search looks at all of them together.")
         return
-    st.markdown("Any one of these makes it fit:")
+    st.markdown("Any one of these makes it fit:" if len(changes) > 1 else "This makes it fit:")
     with st.container(horizontal=True):
         for change in changes[:MOST_CHANGES]:
             st.button(
@@ -47,7 +47,7 @@ def remedies(scenario: Scenario, asked: Callable[[], Objective] = throughput) ->
         scenario: a scenario whose plan does not fit.
         asked: gives the objective by which a plan is best.
     """
-    single_changes(scenario)
+    _single_changes(scenario)
     reached = reached_by_the_best(scenario, asked())
     if not reached:
         st.markdown(
