@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from explorer.config.errors import InputError
@@ -19,7 +20,6 @@ from explorer.serving.comparison import (
     comparison_document,
 )
 
-LABEL_WIDTH = 32
 WIDTH = 24
 
 
@@ -65,28 +65,30 @@ def _scenario(source: str) -> Scenario:
 def comparison_text(comparison: Comparison) -> str:
     """Return a comparison as a table in text."""
     names = [candidate.name for candidate in comparison.candidates]
-    lines = [_row("", names)]
+    shown = [row for row in comparison.inputs if row.everywhere]
+    labels = [*(row.label for row in comparison.figures), *(row.path for row in shown)]
+    width = 1 + max(map(len, labels))
+
+    def line(label: str, cells: Sequence[str]) -> str:
+        return label.ljust(width) + " ".join(cell[:WIDTH].ljust(WIDTH) for cell in cells)
+
+    lines = [line("", names)]
     for row in comparison.figures:
         texts = [
             human(value, row.unit)
             + (f" ({significant(ratio)}x)" if ratio is not None and number else "")
             for number, (value, ratio) in enumerate(zip(row.values, row.ratios, strict=True))
         ]
-        lines.append(_row(row.label, texts))
-    lines.append(_row("Limited by", comparison.bottlenecks))
+        lines.append(line(row.label, texts))
+    lines.append(line("Limited by", comparison.bottlenecks))
     lines += [
         f"{name} does not fit: {misfit}"
         for name, misfit in zip(names, comparison.misfits, strict=True)
         if misfit
     ]
     lines += ["", "inputs that differ:"] if comparison.inputs else ["", "the inputs are the same"]
-    shown = [row for row in comparison.inputs if row.everywhere]
-    lines += [_row(row.path, row.values) for row in shown]
+    lines += [line(row.path, row.values) for row in shown]
     if len(shown) < len(comparison.inputs):
         count = len(comparison.inputs) - len(shown)
         lines.append(f"and {count} numbers that only one kind of chip has (--json lists them)")
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _row(label: str, cells: list[str] | tuple[str, ...]) -> str:
-    return label.ljust(LABEL_WIDTH) + " ".join(cell[:WIDTH].ljust(WIDTH) for cell in cells)
+    return "\n".join(text.rstrip() for text in lines)

@@ -192,7 +192,8 @@ def least_clusters_text(found: LeastClusters) -> str:
         return f"no number of pools was found that holds at {rate} ({runs})"
     lines = [
         f"fewest clusters at {rate}: {best.clusters:,} = "
-        f"{human(float(best.pools or 0), 'pools')} of {best.clusters_per_pool}, {best.dp_prefill} prefill pipelines each",
+        f"{human(float(best.pools or 0), 'pools')} of "
+        f"{best.clusters_per_pool}, {best.dp_prefill} prefill pipelines each",
         f"  the steady state alone would need {best.least_pools} pools; {runs}",
     ]
     for choice in found.choices:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from explorer.config.presets import ScenarioPreset
+from explorer.config.scenario import parse_scenario
 from explorer.config.units import human
 
 MOST_TERMS = 6
@@ -37,6 +38,7 @@ def evaluation_text(document: dict[str, Any]) -> str:
     """Return an export document as a page of text, the answer first."""
     scenario, evaluation = document["scenario"], document["evaluation"]
     pool, latency = evaluation["pool"], evaluation["latency"]
+    unit = parse_scenario(scenario).chip_document().unit_name
     lines = [scenario["name"], ""]
     if evaluation["feasible"]:
         lines += [
@@ -49,7 +51,7 @@ def evaluation_text(document: dict[str, Any]) -> str:
         lines += ["  does not fit:"]
         lines += [f"    {violation['message']}" for violation in evaluation["violations"]]
     lines += [
-        f"  pools           {pool['pools']} of {pool['clusters']} clusters or cards each, "
+        f"  pools           {pool['pools']} of {human(pool['clusters'], f'{unit}s')} each, "
         f"{pool['idle_clusters']} idle",
         *(_memory_line(name, evaluation["memory"][name]) for name in ("prefill", "decode")),
     ]

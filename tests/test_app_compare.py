@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -14,8 +16,9 @@ from explorer.search.objectives import THROUGHPUT
 from explorer.search.space import default_space
 from explorer.serving.comparison import Candidate, compare
 from explorer.serving.evaluate import evaluate
+from explorer.ui import compare as compare_page
 from explorer.ui.compare import _words
-from explorer.ui.compare_words import lead
+from explorer.ui.compare_words import _times, lead
 from tests.tables import tables
 from tests.test_app_pages import APP, notices, unfold
 
@@ -86,13 +89,67 @@ def test_who_is_best_for_what_is_told_from_the_figures() -> None:
     text = lead(comparison)
     rates, waits, each = (figure.values[:2] for figure in comparison.figures[:3])
     assert rates[0] and rates[1] and each[0] and each[1] and waits[0] == waits[1]
-    times = f"{significant(rates[0] / rates[1])} times **b**"
+    times = f"{significant(rates[0] / rates[1])} times as much as **b**"
     assert f"Most is delivered by **a**: {human(rates[0], 'tokens/s')}, {times}." in text
     less = f"{human(each[1], 's')}, {significant(100 * (1 - each[1] / each[0]))} % less"
     assert f"The least time per output token ({less}) is that of **b**." in text
     assert "first token" not in text
     assert "**c** does not fit." in text
-    assert "prefill pipeline stages (PP_P), 2 stages against 2 stages against 1 stage" in text
+    assert "stages (PP_P), 1 stage in **c** against 2 stages in the others" in text
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_each_lead_is_told_of_the_scenario_that_has_it(others: int) -> None:
+    faster = {
+        "workload.clusters_total": 144,
+        "hardware.ddr_bandwidth_bytes_per_second": 120e9,
+    }
+    base = preset_scenario(MT3000)
+    best = best_plan(default_space(base), THROUGHPUT).scenario
+    kept = [Candidate("best plan", best), *[Candidate("preset", base)] * others]
+    comparison = compare([*kept, Candidate("now", base.replacing(faster))])
+    text = lead(comparison)
+    most, *times = (
+        (figure.values.index((min, max)[figure.more_is_better is True](figure.values)), figure)
+        for figure in comparison.figures[:3]
+    )
+    assert f"Most is delivered by **{comparison.candidates[most[0]].name}**" in text
+    for place, figure in times:
+        sentence = next(s for s in text.split(". ") if human(figure.values[place], "s") in s)
+        too = ", too" if place == most[0] else ""
+        assert sentence.endswith(f" of **{comparison.candidates[place].name}**{too}")
+    assert len({place for place, _ in times}) == 2
+    # What the leader has besides follows at once.
+    assert text.index(", too.") < text.index("time to first token")
+
+
+def test_what_the_leader_has_too_is_told_before_what_others_have() -> None:
+    base = preset_scenario(MT3000)
+    none = compare([Candidate("a", base), Candidate("b", base)])
+    values = {"ttft_seconds": (3.0, 1.0, 2.0), "tpot_seconds": (1.0, 2.0, 2.0)}
+    figures = [replace(f, values=values[f.name]) for f in none.figures if f.name in values]
+    names = ("a", "b", "c")
+    text = " ".join(_times(figures, [f"**{name}**" for name in names], [0]))
+    assert text == (
+        "The least time per output token (1.00 s, 50.0 % less than **b**) is that of **a**, too. "
+        "The least time to first token (1.00 s, 50.0 % less than **c**) is that of **b**."
+    )
+
+
+def test_values_of_several_scenarios_are_told_once_and_plans_that_do_not_fit_in_a_sentence() -> (
+    None
+):
+    base = preset_scenario(MT3000)
+    small = base.replacing({"plan.tp_decode": 1, "plan.pp_decode": 1})
+    shared = base.replacing({"plan.pp_decode": 5})
+    scenarios = {"best": shared, "what it is": base, "b": base, "small": small}
+    text = lead(compare([Candidate(*item) for item in scenarios.items()]))
+    assert "(TP_D), 1 cluster in **small** against 4 clusters in the others; " in text
+    assert (
+        "decode pipeline stages (PP_D), 5 stages in **best** against 1 stage in **small** against "
+        "4 stages in the others." in text
+    )
+    assert " The plan of **small** does not fit. " in text
 
 
 def test_scenarios_that_are_alike_have_no_winner() -> None:
@@ -186,3 +243,10 @@ def test_snapshots_survive_another_page() -> None:
 )  # fmt: skip
 def test_what_limits_is_told_in_words(bottleneck: str, told: str) -> None:
     assert _words(bottleneck) == told
+
+
+def test_names_of_any_length_are_broken_on_this_page() -> None:
+    style = (Path(compare_page.__file__).with_name("page.css")).read_text(encoding="utf-8")
+    rule = next(line for line in style.splitlines() if f".st-key-{compare_page.BODY} " in line)
+    assert "overflow-wrap: anywhere" in rule
+    assert all(part in rule for part in ("p,", "th,", "stText"))

@@ -19,7 +19,7 @@ from explorer.search.pareto import ParetoFront, ParetoPoint
 from explorer.search.robustness import interval
 from explorer.search.space import Space, default_space
 from explorer.serving.evaluate import evaluate
-from explorer.ui.tradeoff_words import answer
+from explorer.ui.tradeoff_words import answer, row_text, row_texts
 from tests.scenarios import ASCEND, MT3000, PRESETS
 
 SEVEN_B = "mt3000-llama2-7b"
@@ -136,7 +136,31 @@ def front_of_figures(names: Sequence[str], *figures: tuple[float, ...]) -> Paret
         (
             ("throughput", "tpot", "ttft"),
             ((30.0, 1.0, 8.0), (30.0, 2.0, 4.0)),
-            "**50.0 % less time to first token costs 0 % of the throughput**",
+            "**50.0 % less time to first token costs 2.00 times the time per output token**: from "
+            "1.00 s at 8.00 s to 2.00 s at 4.00 s.",
+        ),
+        (
+            ("ttft", "tpot", "clusters"),
+            ((1.4701, 0.122, 11.0), (1.4702, 0.225, 7.0), (1.4703, 0.44, 5.0)),
+            "**54.5 % fewer cards of a pool cost 3.61 times the time per output token**: from 122 "
+            "ms at 11 cards a pool to 440 ms at 5 cards a pool. Of 9",
+        ),
+        (
+            ("throughput", "ttft"),
+            ((100.02, 3.001), (100.01, 3.0)),
+            "**There is nothing to trade**: one plan is the best in each, throughput 100 tokens/s, "
+            "time to first token 3.00 s.",
+        ),
+        (
+            ("throughput", "ttft"),
+            ((100.0, 9.0), (95.0, 8.999), (50.0, 3.0)),
+            "**66.7 % less time to first token costs 50.0 % of the throughput**",
+        ),
+        (
+            ("ttft", "tpot", "clusters"),
+            ((1.0, 1.0, 2.0), (1.0, 2.0, 1.0), (2.0, 1.0, 1.0)),
+            "**No two of these measures are traded for each other**: for any two of them one plan "
+            "is the best in both. Of 9",
         ),
         (
             ("throughput", "ttft"),
@@ -150,6 +174,30 @@ def test_the_trade_is_told_in_numbers(
     names: Sequence[str], figures: tuple[tuple[float, ...], ...], words: str
 ) -> None:
     assert answer(front_of_figures(names, *figures), None).startswith(words)
+
+
+def test_neighbours_in_the_table_do_not_read_alike() -> None:
+    front = front_of_figures(
+        ("throughput", "tpot"),
+        (241.0, 0.1342),
+        (187.2, 0.12904),
+        (187.1, 0.12901),
+        (125.0, 0.1290000001),
+        (97.0, 0.125),
+    )
+    assert [row_texts(front, place) for place in range(5)] == [
+        ["241 tokens/s", "134 ms"],
+        ["187.2 tokens/s", "129.04 ms"],
+        ["187.1 tokens/s", "129.01 ms"],
+        ["125 tokens/s", "129.00 ms"],
+        ["97 tokens/s", "125 ms"],
+    ]
+    assert row_text(front, 3) == "throughput 125 tokens/s, time per output token 129.00 ms"
+
+
+def test_what_five_figures_do_not_tell_apart_takes_three() -> None:
+    front = front_of_figures(("ttft", "tpot"), (1.0, 2.0000001), (2.0, 2.0))
+    assert [row_texts(front, place)[1] for place in range(2)] == ["2.00 s", "2.00 s"]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +254,7 @@ def test_a_selection_is_applied_once_and_again_after_it_was_cleared() -> None:
 
 def test_the_same_without_a_mouse_and_with_other_measures() -> None:
     app = opened("tradeoffs", ASCEND)
-    app.multiselect(key="tradeoff:measures").set_value(["ttft", "throughput", "tpot"]).run()
+    app.multiselect(key="tradeoff:measures:card").set_value(["ttft", "throughput", "tpot"]).run()
     finished(app, "pareto")
     front = front_of(app)
     assert [measure.name for measure in front.measures] == ["ttft", "throughput", "tpot"]
@@ -230,9 +278,24 @@ def test_sliders_that_moved_ask_for_a_new_front() -> None:
 def test_too_few_measures_and_one_that_does_not_exist_are_told() -> None:
     app = opened("tradeoffs", SEVEN_B, workload__output_tokens="1")
     assert "no time per output token" in text_of(app)
-    app.multiselect(key="tradeoff:measures").set_value(["ttft"]).run()
+    app.multiselect(key="tradeoff:measures:cluster").set_value(["ttft"]).run()
     assert "at least 2 measures" in text_of(app)
     assert not app.exception
+
+
+def test_the_measures_are_in_the_words_of_the_chip_and_a_choice_outlives_it() -> None:
+    app = opened("tradeoffs", ASCEND)
+    choice = app.multiselect(key="tradeoff:measures:card")
+    assert (choice.value, choice.options[-1]) == (["throughput", "tpot"], "Cards of a pool")
+    choice.set_value(["ttft", "clusters"]).run()
+    for preset, unit in ((SEVEN_B, "cluster"), (ASCEND, "card")):
+        app.session_state["scenario"] = preset_scenario(preset)
+        app.run()
+        assert not app.exception
+        there = app.multiselect(key=f"tradeoff:measures:{unit}")
+        assert there.value == ["ttft", "clusters"]
+        assert there.options[-1] == f"{unit.capitalize()}s of a pool"
+        assert f"fewer {unit}s of a pool" in text_of(app)
 
 
 def test_nothing_to_trade_says_which_limit_excludes_everything() -> None:

@@ -165,6 +165,12 @@ def test_the_largest_rate_and_the_least_clusters_are_found_when_asked_for() -> N
     assert app.markdown[0].value.startswith("**The plan holds at ")
 
 
+def test_the_least_are_asked_for_in_the_words_of_the_machine() -> None:
+    app = unfold(opened(preset="ascend910a-qwen3.8-27b@1"), "rates")
+    assert "What rate does it carry, and with how few cards?" in [e.label for e in app.expander]
+    assert app.button(key="start:least_clusters").label.startswith("Find the fewest cards for ")
+
+
 def test_many_requests_are_simulated_beside_the_page_and_can_be_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -9,19 +9,25 @@ import json
 import pytest
 
 from explorer.cli import main
+from explorer.compare_command import comparison_text
 from explorer.config.errors import InputError
 from explorer.config.links import preset_scenario
+from explorer.config.scenario import paths_of
 from explorer.plots.compare import budget_bars, rooflines, time_bars
 from explorer.plots.report import comparison_report
 from explorer.serving.comparison import (
     FIGURES,
     Candidate,
+    _label,
     compare,
     comparison_csv,
     comparison_document,
+    different_inputs,
 )
 from explorer.serving.evaluate import evaluate
+from explorer.serving.export import export_document
 from explorer.serving.report import evaluation_document
+from explorer.terminal import evaluation_text
 
 MT3000, ASCEND = "mt3000-llama2-13b", "ascend910a-qwen3.8-27b"
 SCENARIO = preset_scenario(MT3000)
@@ -89,11 +95,69 @@ def test_time_bars_add_up_to_the_times_of_a_batch():
         assert decode.total_seconds == pytest.approx(float(e.decode_seconds))
 
 
+def test_scenarios_whose_names_begin_alike_have_bars_of_their_own():
+    alike = [Candidate("W" * 60 + end, SCENARIO) for end in ("", " (2)", "x")]
+    bars = [(bar.scenario, bar.pool) for bar in time_bars(alike)]
+    assert len(bars) == len(set(bars)) == 6
+    assert len({bar.scenario for bar in budget_bars(alike)}) == 3
+    assert len({name for name, _ in rooflines(alike)}) == 3
+
+
 def test_chips_of_different_families_have_dashes_where_an_input_is_missing():
     rows = {r.path: r.values for r in compare(named(SCENARIO, preset_scenario(ASCEND))).inputs}
     assert rows["hardware.gsm_bytes"][1] == "–"
     assert rows["hardware.collective_fixed_seconds"][0] == "–"
     assert rows["chip"] == ("MT-3000", "Ascend 910A")
+
+
+@pytest.mark.parametrize(
+    ("presets", "pool", "per_token"),
+    [
+        ((MT3000, MT3000), "Clusters a pool", "Cluster-seconds a token"),
+        ((ASCEND, ASCEND), "Cards a pool", "Card-seconds a token"),
+        (
+            (ASCEND, MT3000, ASCEND),
+            "Clusters or cards a pool",
+            "Cluster- or card-seconds a token",
+        ),
+    ],
+)
+def test_figures_are_named_by_what_the_machines_have(presets, pool, per_token):
+    comparison = compare(named(*map(preset_scenario, presets)))
+    labels = {row.name: row.label for row in comparison.figures}
+    assert (labels["clusters"], labels["cluster_seconds_per_token"]) == (pool, per_token)
+    assert not [label for label in labels.values() if "{" in label]
+    assert f"<td>{pool}</td>" in comparison_report(comparison)
+
+
+def test_every_input_has_a_name_of_its_own():
+    every = [preset_scenario(name) for name in (MT3000, ASCEND)]
+    for scenario in every:
+        labels = [_label(scenario, path) for path in paths_of(scenario)[1:]]
+        assert all(label and label[0].isupper() for label in labels)
+    (row,) = different_inputs([every[1], every[1].replacing({"plan.placement": "disaggregated"})])
+    assert (row.label, row.values) == (
+        "Placement of prefill and decode",
+        ("shared", "disaggregated"),
+    )
+
+
+def test_the_text_keeps_names_and_values_apart():
+    text = comparison_text(compare(named(*map(preset_scenario, (MT3000, ASCEND)))))
+    assert "hardware.peak_macs_per_second_fp16 8.10 TMAC/s" in text
+    heads = text.splitlines()[0]
+    table = [line for line in text.splitlines() if line.startswith(("Throughput", "hardware."))]
+    assert {line[heads.index("s0") - 1] for line in table} == {" "}
+    assert all(line[heads.index("s0")].isdigit() for line in table)
+
+
+@pytest.mark.parametrize(
+    ("preset", "told"), [(MT3000, "2 of 31 clusters each"), (ASCEND, "1 of 4 cards each")]
+)
+def test_the_text_of_one_scenario_is_in_the_words_of_its_machine(preset, told):
+    assert f"  pools           {told}, " in evaluation_text(
+        export_document(preset_scenario(preset))
+    )
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])

@@ -71,30 +71,30 @@ def percent(fraction: float) -> str:
     return f"{value:.1f} %" if abs(value) < HUNDRED else f"{significant(value)} %"
 
 
-def human(value: float | None, unit: str = "") -> str:
+def human(value: float | None, unit: str = "", figures: int = SIGNIFICANT) -> str:
     """Return a value with its unit for display, ``-`` for a missing one.
 
-    Quantities take three significant figures. Whole numbers of anything that is no rate are
-    counts, and keep every digit. ``iB`` shows bytes with binary prefixes (1 KiB = 1024 B), as
-    scratchpads are sized. Other bytes and rates take decimal prefixes (1 GB = 1e9 B), seconds
-    become ms, µs, min or h, and a fraction becomes a percentage.
+    Quantities take three significant figures, or as many as are asked for. Whole numbers of
+    anything that is no rate are counts, and keep every digit. ``iB`` shows bytes with binary
+    prefixes (1 KiB = 1024 B), as scratchpads are sized. Other bytes and rates take decimal
+    prefixes (1 GB = 1e9 B), seconds become ms, µs, min or h, and a fraction becomes a percentage.
     """
     if value is None or math.isnan(value):
         return "–"
     if unit == "s":
-        return _human_time(value)
+        return _human_time(value, figures)
     if unit == "fraction":
-        return f"{significant(100 * value)} %"
+        return f"{significant(100 * value, figures)} %"
     if unit == BINARY_BYTES:
         return _human_binary(value)
     if unit in SCALED_UNITS:
         for factor, prefix in DECIMAL:
             if abs(value) >= ROUNDS_UP * factor:
-                return f"{significant(value / factor)} {prefix}{unit}"
+                return f"{significant(value / factor, figures)} {prefix}{unit}"
     exact = THOUSAND if RATE in unit else LARGEST_PLAIN
     counted = float(value).is_integer() and abs(value) < exact
-    number = f"{value:,.0f}" if counted else ""
-    return f"{number or significant(value)} {_singular(unit) if value == 1 else unit}".rstrip()
+    number = f"{value:,.0f}" if counted else significant(value, figures)
+    return f"{number} {_singular(unit) if value == 1 else unit}".rstrip()
 
 
 def _singular(unit: str) -> str:
@@ -114,12 +114,12 @@ def _binary_figures(value: float) -> str:
     return significant(value, len(f"{abs(value):.0f}") if abs(value) >= THOUSAND else SIGNIFICANT)
 
 
-def _human_time(seconds: float) -> str:
+def _human_time(seconds: float, figures: int) -> str:
     if seconds >= SECONDS_AS_HOURS:
-        return f"{significant(seconds / 3600)} h"
+        return f"{significant(seconds / 3600, figures)} h"
     if seconds >= SECONDS_AS_MINUTES:
-        return f"{significant(seconds / 60)} min"
+        return f"{significant(seconds / 60, figures)} min"
     for factor, name in TIMES:
         if abs(seconds) >= ROUNDS_UP * factor:
-            return f"{significant(seconds / factor)} {name}"
-    return "0 s" if seconds == 0 else f"{significant(seconds / 1e-9)} ns"
+            return f"{significant(seconds / factor, figures)} {name}"
+    return "0 s" if seconds == 0 else f"{significant(seconds / 1e-9, figures)} ns"

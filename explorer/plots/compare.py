@@ -59,11 +59,23 @@ def short(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
+def short_names(candidates: Sequence[Candidate]) -> list[str]:
+    """Return their names, short and unlike: bars of one name would be stacked on each other."""
+    names: list[str] = []
+    for candidate in candidates:
+        name, count = short(candidate.name), 1
+        while name in names:
+            count += 1
+            name = f"{short(candidate.name)} ({count})"
+        names.append(name)
+    return names
+
+
 def budget_bars(candidates: Sequence[Candidate]) -> tuple[BudgetBar, ...]:
     """Return the memory budgets of every scenario, the same part of each beside the other."""
     bars = [
-        BudgetBar(short(candidate.name), bar)
-        for candidate in candidates
+        BudgetBar(name, bar)
+        for name, candidate in zip(short_names(candidates), candidates, strict=True)
         for bar in memory_bars(candidate.evaluation, None)
     ]
     order = list(dict.fromkeys(_place(bar.bar) for bar in bars))
@@ -91,14 +103,14 @@ def time_bars(candidates: Sequence[Candidate]) -> tuple[TimeBar, ...]:
     """Return what binds the time of a batch in each pool; plans that do not fit have none."""
     bars = []
     for pool in ("prefill", "decode"):
-        for candidate in candidates:
+        for name, candidate in zip(short_names(candidates), candidates, strict=True):
             evaluation = candidate.evaluation
             if not evaluation.feasible:
                 continue
             terms = evaluation.prefill_terms() if pool == "prefill" else evaluation.decode_terms()
             seconds = Stage(terms).seconds_by_bound()
             found = {bound: float(value) for bound, value in seconds.items() if float(value) > 0}
-            bars.append(TimeBar(short(candidate.name), pool, found))
+            bars.append(TimeBar(name, pool, found))
     return tuple(bars)
 
 
@@ -139,8 +151,8 @@ def time_figure(bars: Sequence[TimeBar]) -> go.Figure:
 def rooflines(candidates: Sequence[Candidate]) -> tuple[tuple[str, Roofline], ...]:
     """Return the roofline of every scenario that fits."""
     return tuple(
-        (short(candidate.name), roofline_data(candidate.evaluation, None))
-        for candidate in candidates
+        (name, roofline_data(candidate.evaluation, None))
+        for name, candidate in zip(short_names(candidates), candidates, strict=True)
         if candidate.evaluation.feasible
     )
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from explorer.config.budget import BUDGET
 from explorer.config.csvio import csv_text
 from explorer.config.errors import refuse
-from explorer.config.scenario import WORD_FIELDS, Scenario, knob_at, paths_of
+from explorer.config.scenario import CLUSTER, WORD_FIELDS, Scenario, knob_at, paths_of
 from explorer.config.units import human
 from explorer.costs.arrays import Array
 from explorer.serving.evaluate import Evaluation, bottleneck_name, evaluate
@@ -17,6 +18,22 @@ from explorer.serving.report import number, why_not
 FEWEST, MOST = 2, 4
 COMPARISON_SCHEMA = "explorer.comparison/1"
 NOT_THERE = "–"
+WORD_LABELS = {
+    "precision.compute": "Format of the arithmetic",
+    "precision.weights": "Format of the stored weights",
+    "precision.kv": "Format of the KV cache",
+    "plan.placement": "Placement of prefill and decode",
+    "kernel.attention": "Attention in prefill",
+    "kernel.fusion": "Operator fusion",
+    "kernel.launch": "Kernel launches",
+    "kernel.recurrence": "Instruction groups of the recurrence",
+    "simulation.arrivals": "Arrival of requests",
+    "simulation.policy": "Rule for a full buffer",
+    "simulation.grouping": "Order in which micro-batches are cut",
+    "simulation.unfilled": "Time of an unfilled micro-batch",
+    BUDGET: "Budget across the machine",
+}
+"""Names of the inputs that are words, and so have no knob."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +75,7 @@ class FigureRow:
 
     Attributes:
         name: its name in the comparison document.
-        label: its words.
+        label: its words; clusters or cards by what the scenarios have.
         unit: unit of the values.
         more_is_better: None where neither is.
         values: one value a scenario; None where a plan does not fit, or has no such figure.
@@ -105,11 +122,23 @@ def compare(candidates: Sequence[Candidate]) -> Comparison:
     if not FEWEST <= len(candidates) <= MOST:
         raise refuse("scenarios", len(candidates), f"expected {FEWEST} to {MOST} to compare")
     evaluations = [candidate.evaluation for candidate in candidates]
+    every = dict.fromkeys(c.scenario.chip_document().unit_name for c in candidates)
+    units = sorted(every, key=lambda unit: unit != CLUSTER)
+    named = {
+        "units": " or ".join(f"{unit}s" for unit in units).capitalize(),
+        "unit_seconds": f"{'- or '.join(units)}-seconds".capitalize(),
+    }
     return Comparison(
         tuple(candidates),
         different_inputs([candidate.scenario for candidate in candidates]),
         tuple(
-            FigureRow(name, label, unit, better, tuple(_value(e, name, read) for e in evaluations))
+            FigureRow(
+                name,
+                label.format_map(named),
+                unit,
+                better,
+                tuple(_value(e, name, read) for e in evaluations),
+            )
             for name, label, unit, better, read in FIGURES
         ),
         tuple(bottleneck_name(int(e.bottleneck)) for e in evaluations),
@@ -131,7 +160,7 @@ FIGURES: tuple[tuple[str, str, str, bool | None, Reader], ...] = (
     ("tpot_seconds", "Time per output token", "s", False, lambda e: e.tpot_seconds),
     (
         "cluster_seconds_per_token",
-        "Cluster-seconds a token",
+        "{unit_seconds} a token",
         "",
         False,
         lambda e: e.objective("cluster_seconds_per_token"),
@@ -139,7 +168,7 @@ FIGURES: tuple[tuple[str, str, str, bool | None, Reader], ...] = (
     ("prefill_seconds", "T_p, prefill of a batch", "s", False, lambda e: e.prefill_seconds),
     ("decode_seconds", "T_d, decode of a batch", "s", False, lambda e: e.decode_seconds),
     ("batch", "Batch", "requests", None, lambda e: e.batch),
-    ("clusters", "Clusters or cards a pool", "", None, lambda e: e.clusters),
+    ("clusters", "{units} a pool", "", None, lambda e: e.clusters),
     ("pools", "Pools", "", None, lambda e: e.pools),
     (
         "prefill_memory_bytes",
@@ -192,6 +221,8 @@ def _raw(scenario: Scenario, path: str) -> object:
 def _label(scenario: Scenario, path: str) -> str:
     if path in ("chip", "model"):
         return path.capitalize()
+    if path in WORD_LABELS:
+        return WORD_LABELS[path]
     knob = knob_at(scenario, path) if path in paths_of(scenario) else None
     return knob.label if knob is not None else ""
 

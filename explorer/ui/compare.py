@@ -41,6 +41,7 @@ from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 KEPT, CURRENT, BEST = "snapshots", "what the sliders hold now", "best plan"
+BODY = "compared"
 LONGEST_NAME = 60
 NAME_WIDTH = 220
 LARGEST_UPLOAD_MB = 4
@@ -49,6 +50,12 @@ LARGEST_UPLOAD_MB = 4
 def page() -> None:
     """Draw the page for this session's scenario and those that were put beside it."""
     st.header("Which of these?", anchor=False)
+    # Names are of any length: page.css breaks them in here.
+    with st.container(key=BODY):
+        _compared()
+
+
+def _compared() -> None:
     answer = st.container()
     _choose()
     candidates = _candidates()
@@ -253,7 +260,7 @@ def _figures(comparison: Comparison) -> None:
     show_table(rows)
     for name, misfit in zip(names, comparison.misfits, strict=True):
         if misfit:
-            st.caption(f"{name} does not fit: {plain(misfit)}")
+            st.caption(f"The plan of {name} does not fit: {plain(misfit)}")
     st.caption("In brackets: the ratio to the first.")
 
 

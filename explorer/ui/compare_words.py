@@ -25,10 +25,17 @@ def lead(comparison: Comparison) -> str:
     parts = [
         _most(rate, names),
         *_times([figures[name] for name in TIMES], names, _winners(rate)),
-        f"{_listed(unfit)} {'does' if len(unfit) == 1 else 'do'} not fit." if unfit else "",
-        _differences(comparison.inputs),
+        _misfits(unfit),
+        _differences(comparison.inputs, names),
     ]
     return " ".join(filter(None, parts))
+
+
+def _misfits(unfit: Sequence[str]) -> str:
+    if not unfit:
+        return ""
+    one = len(unfit) == 1
+    return f"The plan{'' if one else 's'} of {_listed(unfit)} {'does' if one else 'do'} not fit."
 
 
 def _most(rate: FigureRow, names: Sequence[str]) -> str:
@@ -50,12 +57,15 @@ def _most(rate: FigureRow, names: Sequence[str]) -> str:
 
 def _ahead(ratio: float) -> str:
     if ratio >= MANY_TIMES:
-        return f"{significant(ratio)} times"
+        return f"{significant(ratio)} times as much as"
     return f"{significant(100 * (ratio - 1))} % more than"
 
 
 def _times(figures: Sequence[FigureRow], names: Sequence[str], most: Sequence[int]) -> list[str]:
-    """Return who has the least of each time, those of the same scenarios in one sentence."""
+    """Return who has the least of each time, those of the same scenarios in one sentence.
+
+    The scenarios that deliver most, of which the text has just told, come first.
+    """
     told: dict[tuple[int, ...], list[str]] = {}
     for figure in figures:
         ranked, winners = _ranked(figure), _winners(figure)
@@ -68,26 +78,35 @@ def _times(figures: Sequence[FigureRow], names: Sequence[str], most: Sequence[in
             f"the least {lowered(figure.label)} ({_shown(figure, winners[0])}, "
             f"{significant(100 * (1 - best / next_one))} % less{than})"
         )
+    first = tuple(most)
     return [
-        f"{'It also has' if len(holders) == 1 else 'They also have'} {_listed(times)}."
-        if holders == tuple(most)
-        else f"{_capital(_listed(times))} {'is that' if len(times) == 1 else 'are those'} of "
-        f"{_listed([names[i] for i in holders])}."
-        for holders, times in told.items()
+        f"{_capital(_listed(times))} {'is that' if len(times) == 1 else 'are those'} of "
+        f"{_listed([names[i] for i in holders])}{', too' if holders == first else ''}."
+        for holders, times in sorted(told.items(), key=lambda item: item[0] != first)
     ]
 
 
-def _differences(rows: Sequence[InputRow]) -> str:
+def _differences(rows: Sequence[InputRow], names: Sequence[str]) -> str:
     if not rows:
         return "They do not differ in any input."
     named = [row for row in rows if row.everywhere][:NAMED]
-    words = [
-        f"{plain(lowered(row.label))}, {' against '.join(map(plain, row.values))}" for row in named
-    ]
+    words = [f"{plain(lowered(row.label))}, {_against(row.values, names)}" for row in named]
     more = len(rows) - len(named)
     if more:
         words.append(f"{human(float(more))} more below")
     return f"They differ in {'; '.join(words)}."
+
+
+def _against(values: Sequence[str], names: Sequence[str]) -> str:
+    """Return the values in the order of the scenarios; those of several are told once, of whom."""
+    holders: dict[str, list[str]] = {}
+    for value, name in zip(values, names, strict=True):
+        holders.setdefault(value, []).append(name)
+    if len(holders) == len(values):
+        return " against ".join(map(plain, values))
+    *fewer, (most, _) = sorted(holders.items(), key=lambda item: len(item[1]))
+    told = [f"{plain(value)} in {_listed(of)}" for value, of in fewer]
+    return " against ".join([*told, f"{plain(most)} in the others"])
 
 
 def _ranked(figure: FigureRow) -> list[int]:

@@ -27,7 +27,8 @@ def rates_section(scenario: Scenario) -> None:
 
     An answer belongs to the scenario that it was asked for, and is offered again for another.
     """
-    with folded("What rate does it carry, and with how few clusters?", "rates") as is_open:
+    unit = scenario.chip_document().unit_name
+    with folded(f"What rate does it carry, and with how few {unit}s?", "rates") as is_open:
         if not is_open:
             return
         if scenario.simulation.arrivals == "saturated":
@@ -46,7 +47,7 @@ def rates_section(scenario: Scenario) -> None:
         least: LeastClusters | None = offered(
             "least_clusters",
             asked,
-            f"Find the fewest clusters for the {human(_rate(scenario), 'requests/s')} asked for",
+            f"Find the fewest {unit}s for the {human(_rate(scenario), 'requests/s')} asked for",
             _prepare_least,
             "requests simulated",
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import combinations
 
-from explorer.config.units import human, significant
+from explorer.config.units import SIGNIFICANT, human, significant
 from explorer.search.measures import Measure
 from explorer.search.pareto import ParetoFront, ParetoPoint
 from explorer.serving.evaluate import Evaluation
@@ -17,6 +18,8 @@ WORTH_GIVING = 0.1
 ROUNDING = 1e-9
 """Figures within this fraction of each other are the same."""
 
+MOST_FIGURES = 5
+"""Significant figures up to which neighbours in the table are told apart."""
 MANY_TIMES = 2.0
 """Ratio from which a gain or a cost is told as a factor."""
 
@@ -84,47 +87,109 @@ def figures_text(measures: Sequence[Measure], figures: Sequence[float]) -> str:
     )
 
 
+def row_texts(front: ParetoFront, place: int) -> list[str]:
+    """Return the figures of a plan, so exact that they differ from those of its neighbours.
+
+    Args:
+        front: its plans in the order in which they are shown.
+        place: of the plan among them.
+    """
+    own = front.points[place].figures
+    beside = [front.points[i].figures for i in (place - 1, place + 1) if 0 <= i < len(front.points)]
+    return [
+        human(
+            value, measure.unit, max([SIGNIFICANT, *(_apart(measure, value, b[i]) for b in beside)])
+        )
+        for i, (measure, value) in enumerate(zip(front.measures, own, strict=True))
+    ]
+
+
+def row_text(front: ParetoFront, place: int) -> str:
+    """Return the same on one line, with the names of the measures."""
+    named = zip(front.measures, row_texts(front, place), strict=True)
+    return ", ".join(f"{measure.label} {text}" for measure, text in named)
+
+
+def _apart(measure: Measure, one: float, other: float) -> int:
+    """Return how many figures tell two values apart; the usual ones where the most do not."""
+    counts = range(SIGNIFICANT, MOST_FIGURES + 1)
+    return next(
+        (n for n in counts if human(one, measure.unit, n) != human(other, measure.unit, n)),
+        SIGNIFICANT,
+    )
+
+
 def _trade(front: ParetoFront) -> str:
     measures = front.measures
-    # Of plans that are equally good in the first measure, the best in the next.
-    top = min(front.points, key=lambda point: _scores(measures, point.figures))
-    others = range(1, len(measures))
-    at = next((i for i in others if front.best(i).figures[i] != top.figures[i]), 0)
-    if not at:
+    for at, other in combinations(range(len(measures)), 2):
+        top, end = _best(front, at, other), _best(front, other, at)
+        if _text(measures[other], top, other) != _text(measures[other], end, other):
+            return _told(front, (at, other), top, end)
+    top = _best(front, *range(len(measures)))
+    if all(_text(m, top, i) == _text(m, front.best(i), i) for i, m in enumerate(measures)):
         best = figures_text(measures, top.figures)
         return f"**There is nothing to trade**: one plan is the best in each, {best}."
-    first, second, end = measures[0], measures[at], front.best(at)
-    step = _step(front, top, at)
-    if step is top:
-        step = end
-    gain = _change(second, step.figures[at] / top.figures[at])
-    cost = _change(first, step.figures[0] / top.figures[0])
-    if first.sign < 0:
-        cost = f"{_percent(step.figures[0] / top.figures[0])} of the {first.label}"
-    text = (
-        f"**{gain} {'costs' if second.unit else 'cost'} {cost}**: from {_pair(front, top, at)} to "
-        f"{_pair(front, step, at)}."
+    return (
+        "**No two of these measures are traded for each other**: for any two of them one plan is "
+        "the best in both."
     )
-    if step is end:
+
+
+def _told(front: ParetoFront, pair: tuple[int, int], top: ParetoPoint, end: ParetoPoint) -> str:
+    """Return what more of one measure costs in another, from its best plan to the other's."""
+    at, other = pair
+    first, second = front.measures[at], front.measures[other]
+    step = _step(front, top, at, other)
+    gain = _change(second, step.figures[other] / top.figures[other])
+    cost = _change(first, step.figures[at] / top.figures[at])
+    if first.sign < 0:
+        cost = f"{_percent(step.figures[at] / top.figures[at])} of the {first.label}"
+    text = (
+        f"**{gain} {'costs' if second.unit else 'cost'} {cost}**: from {_pair(front, top, pair)} "
+        f"to {_pair(front, step, pair)}."
+    )
+    if _text(second, step, other) == _text(second, end, other):
         return text
     most = "most" if second.sign < 0 else ("least" if second.unit else "fewest")
-    return f"{text} At the {most} {second.label} it is {_pair(front, end, at)}."
+    return f"{text} At the {most} {second.label} it is {_pair(front, end, pair)}."
 
 
-def _step(front: ParetoFront, top: ParetoPoint, at: int) -> ParetoPoint:
-    """Return the plan that is best in another measure where little of the first is given up."""
-    first, second = front.measures[0], front.measures[at]
+def _step(front: ParetoFront, top: ParetoPoint, at: int, other: int) -> ParetoPoint:
+    """Return the best plan in another measure where little is given up; all, where that is none."""
+    first, second = front.measures[at], front.measures[other]
     # A tenth less of what is to be large, a tenth more of what is to be small.
-    limit = first.sign * top.figures[0] * (1 + first.sign * WORTH_GIVING)
-    near = [point for point in front.points if first.sign * point.figures[0] <= limit]
-    return min(near, key=lambda point: second.sign * point.figures[at])
+    limit = first.sign * top.figures[at] * (1 + first.sign * WORTH_GIVING)
+    near = [point for point in front.points if first.sign * point.figures[at] <= limit]
+    step = _best_of(near, front.measures, (other, at))
+    if _text(second, step, other) == _text(second, top, other):
+        return _best(front, other, at)
+    return step
 
 
-def _pair(front: ParetoFront, point: ParetoPoint, at: int) -> str:
-    return " at ".join(
-        _figure(measure, point.figures[i])
-        for i, measure in ((0, front.measures[0]), (at, front.measures[at]))
-    )
+def _best(front: ParetoFront, *order: int) -> ParetoPoint:
+    return _best_of(front.points, front.measures, order)
+
+
+def _best_of(
+    points: Sequence[ParetoPoint], measures: Sequence[Measure], order: Sequence[int]
+) -> ParetoPoint:
+    """Return the best plan in one measure; of those that read alike in it, the best in the next."""
+    left = list(points)
+    for i in order:
+        measure = measures[i]
+        best = min(left, key=lambda point: measure.sign * point.figures[i])
+        told = _text(measure, best, i)
+        left = [point for point in left if _text(measure, point, i) == told]
+        last = best
+    return last
+
+
+def _text(measure: Measure, point: ParetoPoint, place: int) -> str:
+    return human(point.figures[place], measure.unit)
+
+
+def _pair(front: ParetoFront, point: ParetoPoint, pair: tuple[int, int]) -> str:
+    return " at ".join(_figure(front.measures[i], point.figures[i]) for i in pair)
 
 
 def _figure(measure: Measure, value: float) -> str:
@@ -151,10 +216,6 @@ def _beats(measures: Sequence[Measure], figures: Sequence[float], own: Sequence[
         for measure, its, mine in zip(measures, figures, own, strict=True)
     ]
     return min(margins) >= -ROUNDING and max(margins) > ROUNDING
-
-
-def _scores(measures: Sequence[Measure], figures: Sequence[float]) -> tuple[float, ...]:
-    return tuple(m.sign * value for m, value in zip(measures, figures, strict=True))
 
 
 def _change(measure: Measure, ratio: float) -> str:

@@ -25,7 +25,14 @@ from explorer.ui.charts import chart
 from explorer.ui.plan_words import plan_words
 from explorer.ui.tables import show_table
 from explorer.ui.text import plain
-from explorer.ui.tradeoff_words import answer, figures_text, promise, standing
+from explorer.ui.tradeoff_words import (
+    MOST_FIGURES,
+    answer,
+    promise,
+    row_text,
+    row_texts,
+    standing,
+)
 
 CHOSEN, SECTION, CHART, APPLIED = "tradeoff:measures", "pareto", "pareto_chart", "pareto:applied"
 DEFAULT = ("throughput", "tpot")
@@ -39,16 +46,7 @@ def page() -> None:
     st.header("What do I trade for what?", anchor=False)
     # The answer stands above the measures that it depends on.
     first = st.container()
-    names = st.multiselect(
-        "Measures to trade",
-        options=list(MEASURES),
-        default=list(DEFAULT),
-        format_func=lambda name: MEASURES[name].label.capitalize(),
-        max_selections=MOST,
-        key=CHOSEN,
-        persist_state="session",
-        help="The first runs up the picture, the second along, the third is its colour.",
-    )
+    names = _choose_measures(scenario)
     if len(names) < FEWEST:
         first.markdown(standing(evaluate(scenario)))
         st.info(f"Choose at least {FEWEST} measures.")
@@ -79,14 +77,43 @@ def page() -> None:
         _result(scenario, front)
 
 
+def _choose_measures(scenario: Scenario) -> list[str]:
+    """Draw the choice of measures in the words of the chip, and return their names."""
+    unit = scenario.chip_document().unit_name
+    # Options are told apart by their words: one choice a unit, else another chip's would reset it.
+    widget = f"{CHOSEN}:{unit}"
+    st.session_state.setdefault(widget, _chosen_measures(scenario))
+    st.multiselect(
+        "Measures to trade",
+        options=list(MEASURES),
+        format_func=lambda name: MEASURES[name].on(unit).label.capitalize(),
+        max_selections=MOST,
+        key=widget,
+        help="The first runs up the picture, the second along, the third is its colour.",
+        on_change=_keep_measures,
+        args=(widget,),
+    )
+    return _chosen_measures(scenario)
+
+
+def _chosen_measures(scenario: Scenario) -> list[str]:
+    """Return what the choice holds now, else what was last chosen on any chip."""
+    held, unit = st.session_state, scenario.chip_document().unit_name
+    return list(held.get(f"{CHOSEN}:{unit}", held.get(CHOSEN, DEFAULT)))
+
+
+def _keep_measures(widget: str) -> None:
+    st.session_state[CHOSEN] = list(state.widget_value(widget))
+
+
 def _in_words_of(scenario: Scenario, measures: Sequence[Measure]) -> tuple[Measure, ...]:
     unit = scenario.chip_document().unit_name
     return tuple(measure.on(unit) for measure in measures)
 
 
 def _prepare() -> background.Prepared:
-    names = list(st.session_state[CHOSEN])
     scenario = state.scenario()
+    names = _chosen_measures(scenario)
     measures, space = measures_named(names, scenario), default_space(scenario)
 
     def work(progress: Progress, stopped: Stopped) -> ParetoFront:
@@ -162,9 +189,7 @@ def _choose(front: ParetoFront) -> None:
         place = st.selectbox(
             "Or choose one here",
             options=range(len(front.points)),
-            format_func=lambda place: (
-                f"{place + 1}: {figures_text(front.measures, front.points[place].figures)}"
-            ),
+            format_func=lambda place: f"{place + 1}: {row_text(front, place)}",
             key="pareto_choice",
         )
         clicked = st.button("Put this plan on the sliders", key="pareto_apply")
@@ -183,14 +208,20 @@ def _table(front: ParetoFront) -> None:
     rows = [
         {
             "": str(place + 1),
-            **{
-                measure.label: human(value, measure.unit)
-                for measure, value in zip(front.measures, point.figures, strict=True)
-            },
+            **dict(
+                zip(
+                    [measure.label for measure in front.measures],
+                    row_texts(front, place),
+                    strict=True,
+                )
+            ),
             "plan": plan_words(front.space, point.values),
         }
         for place, point in enumerate(front.points[:MOST_ROWS])
     ]
     show_table(rows)
-    if len(front.points) > MOST_ROWS:
-        st.caption(f"The first {MOST_ROWS} of {len(front.points):,}.")
+    first = f"The first {MOST_ROWS} of {len(front.points):,}. "
+    st.caption(
+        f"{first if len(front.points) > MOST_ROWS else ''}Three significant figures; up to "
+        f"{MOST_FIGURES} where neighbours would read alike. What still reads so differs by less."
+    )
