@@ -55,7 +55,7 @@ def main() -> None:
     }
     chosen = st.navigation(sections, position="top")
     story.remember(page for pages in sections.values() for page in pages)
-    state.show_notices()
+    state.show_notices(chosen.url_path)
     chosen.run()
     charts.downloads()
     story.next_questions(chosen.url_path, state.scenario().chip_document().family)

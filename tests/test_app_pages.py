@@ -10,8 +10,10 @@ from streamlit.testing.v1 import AppTest
 
 from explorer.config.links import preset_scenario
 from explorer.config.presets import scenario_presets
+from explorer.config.scenario import WORD_FIELDS
 from explorer.config.units import human
 from explorer.serving.evaluate import evaluate
+from explorer.ui.sidebar import MECHANISM_LABELS, WORD_LABELS
 from tests.scenarios import MT3000
 from tests.tables import tables
 
@@ -294,6 +296,47 @@ def test_the_share_page_says_what_the_engine_cannot_be_told() -> None:
     assert "is compiled into" in notes
     assert "pins the count by its section 8" in notes
     assert "what such a build computes is not the model's output" in notes
+
+
+def test_the_box_takes_what_the_controls_show_and_refuses_in_their_words() -> None:
+    app = opened(preset="mt3000-llama2-13b@1")
+    text = "Memory bandwidth a cluster = 60 GB/s & Weights stored as = INT8 & Prompt length = 3,000"
+    app.text_input(key="exact").set_value(text).run()
+    assert notices(app) == []
+    assert app.text_input(key="exact").value == ""
+    scenario = app.session_state["scenario"]
+    assert scenario.hardware == {"ddr_bandwidth_bytes_per_second": 6e10}
+    assert scenario.precision.weights == "int8"
+    assert scenario.workload.prompt_tokens == 3000
+    app.text_input(key="exact").set_value("Memory bandwidth a cluster = 60 s").run()
+    (said,) = notices(app)
+    assert "Memory bandwidth a cluster = 60 s: s is no unit of it" in said
+    assert "from 100 MB/s to 10.0 TB/s" in said
+
+
+def test_every_choice_of_words_can_be_typed_by_its_label() -> None:
+    paths = {*WORD_LABELS, *(path for labels in MECHANISM_LABELS.values() for path in labels)}
+    assert paths == set(WORD_FIELDS)
+
+
+def test_a_refused_file_replaces_the_former_and_stays_on_its_page() -> None:
+    app = opened(preset="mt3000-llama2-13b@1", plan__tp_decode="3")
+    (address,) = notices(app)
+    to_page(app, "share")
+    for name in ("a.json", "b.json"):
+        app.file_uploader(key="upload").set_value((name, b"{", "application/json")).run()
+        assert [name in said for said in notices(app)] == [False, True]
+    app.text_input(key="pasted").set_value("nothing").run()
+    app.text_input(key="pasted").set_value("nothing else").run()
+    assert ["nothing else" in said for said in notices(app)] == [False, False, True]
+    to_page(app, "own")
+    assert notices(app) == [address]
+    app.text_input(key="exact").set_value("Prompt length = x").run()
+    app.text_input(key="exact").set_value("Prompt length = y").run()
+    to_page(app, "fidelity")
+    first, second = notices(app)
+    assert first == address
+    assert "Prompt length = y" in second
 
 
 def test_a_slider_of_the_machine_that_is_moved_back_leaves_nothing_behind() -> None:

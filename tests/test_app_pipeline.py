@@ -12,7 +12,9 @@ from explorer.cli import main
 from explorer.config.links import preset_scenario
 from explorer.config.presets import scenario_presets
 from explorer.config.units import human
+from explorer.serving.evaluate import evaluate
 from explorer.serving.simulation import simulate
+from explorer.serving.simulation_plan import SimulationPlan
 from explorer.serving.trace import parse_trace
 from explorer.ui import story
 from tests.tables import tables
@@ -230,3 +232,34 @@ def test_a_slider_of_a_long_range_shows_some_of_its_whole_numbers() -> None:
     seeds = app.select_slider(key="knob:simulation.seed").options
     assert len(seeds) < 200
     assert seeds[:4] == ["0 (seed)", "1 (seed)", "2 (seed)", "3 (seed)"]
+
+
+def test_every_rate_says_what_it_counts() -> None:
+    """The rate asked for, the arrivals as drawn, and the output: three numbers, none the other."""
+    scenario = preset_scenario(MT3000)
+    run = simulate(scenario)
+    asked = human(SimulationPlan(scenario, evaluate(scenario), None).rate, "requests/s")
+    drawn = human(run.speed.offered_requests_per_second, "requests/s")
+    assert asked != drawn
+    app = unfold(opened(), "rates", "equations")
+    assert not app.exception
+    assert app.markdown[0].value.startswith(f"**The plan holds at {drawn} arriving, ")
+    assert f"The rate asked for is {asked}" in said(app)
+    assert f"drawn for it arrive at {drawn}" in said(app)
+    label = app.button(key="start:least_clusters").label
+    assert label == f"Find the fewest clusters for the {asked} asked for"
+    lines = next(part.value for part in app.markdown if "Little's law" in part.value).split("\n")
+    assert lines[0].startswith(f"- arrivals, from the first request to the last: {drawn}")
+    assert human(run.speed.load, "fraction") in lines[0]
+    assert human(run.speed.tokens_per_second, "tokens/s") in lines[1]
+    assert human(run.speed.requests_per_second, "requests/s") in lines[1]
+    assert "below" in lines[2]
+    assert "no error of the equations" in said(app)
+
+
+def test_arrivals_that_come_as_asked_for_are_not_said_twice() -> None:
+    for chosen in ("constant", "saturated"):
+        app = unfold(opened(simulation__arrivals=chosen), "equations")
+        assert not app.exception
+        assert "The rate asked for is" not in said(app)
+        assert ("arrivals, from the first request" in said(app)) == (chosen == "constant")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer.fidelity.listing import HEADER as LISTED
 from explorer.fidelity.listing import rows_csv
-from explorer.fidelity.measurements import COLUMNS, parse_measurements
+from explorer.fidelity.measurements import COLUMNS, measurements_csv, parse_measurements
 from explorer.fidelity.report import FidelityReport, fidelity_report
 from explorer.plots.fidelity import MARKS, parity_data, parity_figure, quantity_label
 from tests.browser import charts_drawn, open_page, settle
@@ -137,15 +138,34 @@ def test_the_download_holds_every_row_with_all_that_is_known_of_it(report: Fidel
     for text, row in zip(listed, report.rows, strict=True):
         assert text["source"] == row.measurement.source
         assert text["how"] == (row.basis or row.reason)
-        assert float(text["measured"]) == row.measurement.value
+        assert float(text["value"]) == row.measurement.value
         if row.error is None:
             assert text["predicted"] == text["error"] == ""
             continue
-        ratio = float(text["predicted"]) / float(text["measured"])
+        ratio = float(text["predicted"]) / float(text["value"])
         assert float(text["error"]) == pytest.approx(ratio - 1)
         assert row.error == pytest.approx(ratio - 1)
     hostile = fidelity_report(parse_measurements(OWN.encode(), "own.csv")).rows[-2:]
     assert [row["id"] for row in csv.DictReader(StringIO(rows_csv(hostile)))] == [HOSTILE, "own-2"]
+
+
+def test_what_is_downloaded_is_brought_again(report: FidelityReport) -> None:
+    """The download's first columns are a file of measurements, in units that one may have."""
+    listed = list(csv.reader(StringIO(rows_csv(report.rows))))
+    assert tuple(listed[0][: len(COLUMNS)]) == COLUMNS
+    cut = StringIO()
+    csv.writer(cut).writerows(cells[: len(COLUMNS)] for cells in listed)
+    again = parse_measurements(cut.getvalue().encode(), "again.csv")
+    for row, old in zip(again, (row.measurement for row in report.rows), strict=True):
+        assert row.si_value == old.si_value
+        assert replace(row, unit=old.unit).content == old.content
+    assert {row.unit for row in again if row.dimension == "rate"} == {"tokens/s"}
+    app = fidelity_page()
+    assert {"fidelity_csv", "measurements_csv"} <= {part.key for part in app.get("download_button")}
+    alone = measurements_csv(row.measurement for row in report.rows)
+    app.file_uploader(key="measurements").set_value(("m.csv", alone.encode(), "text/csv")).run()
+    assert not app.exception
+    assert not [text.value for text in app.text if text.value.startswith("⚠")]
 
 
 def test_own_rows_join_and_leave() -> None:

@@ -21,6 +21,28 @@ ROUNDS_UP = 0.9995
 """Part of the next larger unit that three figures show as one of it: 999.6 kB is 1.00 MB."""
 
 
+def unit_sizes(unit: str) -> dict[str, Decimal]:
+    """Return every name that a value in ``unit`` may be shown or written with, and its size.
+
+    The names keep their case, in which ``m`` and ``M`` differ; ``unit`` itself is of size 1. Bytes
+    have binary prefixes beside the decimal ones.
+    """
+    sizes = {unit: Decimal(1), _singular(unit): Decimal(1)}
+    if unit == "s":
+        sizes |= {name: _exactly(factor) for factor, name in TIMES}
+        sizes |= {"us": sizes["µs"], "μs": sizes["µs"], "min": Decimal(60), "h": Decimal(3600)}
+    elif unit == "fraction":
+        sizes["%"] = _exactly(0.01)
+    elif unit in SCALED_UNITS:
+        prefixes = (*DECIMAL, *BINARY) if unit.startswith("B") else DECIMAL
+        sizes |= {f"{prefix}{unit}": _exactly(factor) for factor, prefix in prefixes}
+    return sizes
+
+
+def _exactly(factor: float) -> Decimal:
+    return Decimal(repr(factor))
+
+
 def significant(value: float, figures: int = SIGNIFICANT) -> str:
     """Return a number rounded to some significant figures, grouped: 12345.6 is ``12,300``.
 

@@ -35,7 +35,8 @@ def verdict(simulation: Simulation) -> tuple[str, ...]:
         return (f"Saturated, the plan serves {rate}.",)
     rate = human(speed.offered_requests_per_second, "requests/s")
     load = human(speed.load, "fraction")
-    return (f"The plan holds at {rate}, {load} of its steady state.", *_where(simulation))
+    arrivals = f"{rate} arriving, {load} of what its steady state serves"
+    return (f"The plan holds at {arrivals}.", *_where(simulation))
 
 
 def _memory_reasons(simulation: Simulation) -> list[str]:

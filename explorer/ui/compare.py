@@ -223,12 +223,14 @@ def _add_link() -> None:
     try:
         opened = open_link(text, state.preset())
     except InputError as error:
-        state.notice(error.problems, "The link was not added")
+        state.notice(error.problems, "The link was not added", place="add_link", leaves=True)
         return
     if any(problem.field == "preset" for problem in opened.problems):
-        state.notice(opened.problems[:1], "The link was not added")
+        state.notice(opened.problems[:1], "The link was not added", place="add_link", leaves=True)
         return
-    state.notice(opened.problems, "The link was added without these parts")
+    state.notice(
+        opened.problems, "The link was added without these parts", place="add_link", leaves=True
+    )
     _keep(opened.scenario.name, opened.scenario)
     st.session_state["add_link"] = ""
 
@@ -241,7 +243,7 @@ def _add_file() -> None:
     try:
         scenario = scenario_from_json(uploaded.getvalue(), name)
     except InputError as error:
-        state.notice(error.problems, "The file was not added")
+        state.notice(error.problems, "The file was not added", place="add_file", leaves=True)
         return
     _keep(name.removesuffix(".json"), scenario)
 

@@ -9,6 +9,7 @@ import streamlit as st
 
 from explorer.config.units import human, significant
 from explorer.fidelity.listing import rows_csv
+from explorer.fidelity.measurements import measurements_csv
 from explorer.fidelity.report import FidelityReport, Row
 from explorer.plots.fidelity import (
     UNIT_OF,
@@ -84,16 +85,31 @@ def row_by_row(
     )
     _flags(rows)
     _explained(ordered)
-    st.download_button(
-        "These rows (CSV)",
-        data=lambda: rows_csv(ordered),
-        file_name="fidelity-rows.csv",
-        mime="text/csv",
-        on_click="ignore",
-        key="fidelity_csv",
-        help="With conditions, error left out and of a plain roofline, how each was predicted, "
-        "and its source.",
-    )
+    _downloads(ordered)
+
+
+def _downloads(rows: Sequence[Row]) -> None:
+    with st.container(horizontal=True):
+        st.download_button(
+            "These rows (CSV)",
+            data=lambda: rows_csv(rows),
+            file_name="fidelity-rows.csv",
+            mime="text/csv",
+            on_click="ignore",
+            key="fidelity_csv",
+            help="With conditions, error left out and of a plain roofline, how each was predicted, "
+            "and its source.",
+        )
+        st.download_button(
+            "Measured values alone (CSV)",
+            data=lambda: measurements_csv(row.measurement for row in rows),
+            file_name="measurements.csv",
+            mime="text/csv",
+            on_click="ignore",
+            key="measurements_csv",
+            help="The columns that a file of your own has: put your rows in place of these.",
+        )
+    st.caption("The file to fill in and bring back is that of the measured values alone.")
 
 
 def _choice(report: FidelityReport, has_own: bool, chip: str, quantities: Sequence[str]) -> str:

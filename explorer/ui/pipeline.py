@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
 from explorer.plots.simulation import (
     gantt_figure,
@@ -13,8 +14,9 @@ from explorer.plots.simulation import (
     utilisation_figure,
     waiting_figure,
 )
+from explorer.serving.evaluate import evaluate
 from explorer.serving.report import violation_message
-from explorer.serving.simulation_plan import misfits
+from explorer.serving.simulation_plan import SimulationPlan, misfits
 from explorer.serving.simulation_report import verdict
 from explorer.serving.simulation_results import Quantiles, Simulation
 from explorer.ui import state
@@ -54,6 +56,9 @@ def page() -> None:
         if simulation is None:
             return
         st.markdown(answer_text(simulation))
+        drawn = "" if trace is not None else drawn_text(scenario, simulation)
+        if drawn:
+            st.caption(drawn)
         _figures(simulation)
         for note in simulation.notes:
             st.caption(f"Note: {plain(note)}")
@@ -72,6 +77,26 @@ def answer_text(simulation: Simulation) -> str:
     """Return whether the plan holds and why, the first sentence as the answer."""
     first, *rest = verdict(simulation)
     return " ".join((f"**{first}**", *rest))
+
+
+def drawn_text(scenario: Scenario, simulation: Simulation) -> str:
+    """Return how the arrivals as drawn differ from the rate asked for; empty where neither shows.
+
+    Args:
+        scenario: with made-up arrivals.
+        simulation: its run.
+    """
+    offered = simulation.speed.offered_requests_per_second
+    if scenario.simulation.arrivals == "saturated" or offered == float("inf"):
+        return ""
+    asked = SimulationPlan(scenario, evaluate(scenario), None).rate
+    nominal, drawn = human(asked, "requests/s"), human(offered, "requests/s")
+    if nominal == drawn:
+        return ""
+    return (
+        f"The rate asked for is {nominal}; the {human(float(simulation.requests), 'requests')} "
+        f"drawn for it arrive at {drawn}, from the first to the last."
+    )
 
 
 def _limits(simulation: Simulation) -> str:
@@ -97,8 +122,7 @@ def _figures(simulation: Simulation) -> None:
             (
                 "Throughput",
                 human(speed.tokens_per_second, "tokens/s"),
-                "Output tokens a second of all pools, over whole batches after the pipelines "
-                "filled.",
+                f"Output tokens a second of all pools, {_span(simulation)}.",
             )
         )
         rows += _times(simulation)
@@ -234,24 +258,49 @@ def _beside_the_equations(simulation: Simulation) -> None:
     with folded("How far is this from the equations?", "equations") as is_open:
         if not is_open:
             return
-        speed = simulation.speed
-        st.markdown(
-            f"- simulated: {human(speed.tokens_per_second, 'tokens/s')}\n"
-            "- steady state, max(n × stage / DP_P, T_d) a batch: "
-            f"{human(speed.closed_form_tokens_per_second, 'tokens/s')} "
-            f"({_gap(speed.closed_form_gap)})\n"
-            "- Eq. 21, which fills the prefill pipeline anew for every batch: "
-            f"{human(speed.eq21_tokens_per_second, 'tokens/s')} ({_gap(speed.eq21_gap)})\n"
-            f"- Little's law: {human(simulation.observed_rate, 'requests/s')} × "
-            f"{human(simulation.end_to_end.mean, 's')} = "
-            f"{significant(simulation.observed_rate * simulation.end_to_end.mean)} requests in the "
-            f"system; counted: {significant(simulation.mean_in_system)}"
-        )
-        if speed.load < NEARLY_ALL:
+        st.markdown(equations_text(simulation))
+        if simulation.speed.load < NEARLY_ALL:
             st.caption(
-                "Below saturation the service delivers what arrives; choose saturated arrivals to "
-                "compare it with the equations."
+                "Below saturation the service delivers what arrives, so that the gap is what the "
+                "arrivals leave free, and no error of the equations; choose saturated arrivals to "
+                "compare it with them."
             )
+
+
+def equations_text(simulation: Simulation) -> str:
+    """Return every rate of a run beside the equations, each with what it counts."""
+    speed = simulation.speed
+    lines = []
+    if speed.load < float("inf"):
+        lines.append(
+            "arrivals, from the first request to the last: "
+            f"{human(speed.offered_requests_per_second, 'requests/s')}, "
+            f"{human(speed.load, 'fraction')} of the "
+            f"{human(speed.capacity_requests_per_second, 'requests/s')} of the steady state"
+        )
+    lines += [
+        f"simulated output, {_span(simulation)}: "
+        f"{human(speed.tokens_per_second, 'tokens/s')} "
+        f"({human(speed.requests_per_second, 'requests/s')} served)",
+        "output of the steady state, max(n × stage / DP_P, T_d) a batch: "
+        f"{human(speed.closed_form_tokens_per_second, 'tokens/s')} "
+        f"({_gap(speed.closed_form_gap)})",
+        "output by Eq. 21, which fills the prefill pipeline anew for every batch: "
+        f"{human(speed.eq21_tokens_per_second, 'tokens/s')} ({_gap(speed.eq21_gap)})",
+        "Little's law, over the whole run with filling and emptying: "
+        f"{human(simulation.observed_rate, 'requests/s')} × "
+        f"{human(simulation.end_to_end.mean, 's')} = "
+        f"{significant(simulation.observed_rate * simulation.end_to_end.mean)} requests in the "
+        f"system; counted: {significant(simulation.mean_in_system)}",
+    ]
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _span(simulation: Simulation) -> str:
+    """Return over which part of a run its output was measured."""
+    if simulation.keeps_up and simulation.speed.load < float("inf"):
+        return "from the first micro-batch that leaves to the last"
+    return "over whole batches after the pipelines filled"
 
 
 def _gap(gap: float) -> str:

@@ -11,7 +11,7 @@ from explorer.serving.trace import Trace, parse_trace, require_context
 from explorer.ui import state, uploads
 from explorer.ui.controls import knob_slider
 from explorer.ui.folded import folded
-from explorer.ui.sidebar import word_control
+from explorer.ui.sidebar import SIMULATION_LABELS, word_control
 
 LARGEST_TRACE_MB = 64
 CONTROL_WIDTH = 460
@@ -25,7 +25,7 @@ def arrivals_controls() -> None:
     beside = st.container(horizontal=True)
     with beside.container(width=CONTROL_WIDTH):
         if trace is None:
-            word_control("simulation.arrivals", "Requests arrive", scenario)
+            _word("arrivals")
             if scenario.simulation.arrivals != "saturated":
                 knob_slider("simulation.rate_requests_per_second")
             if scenario.simulation.arrivals == "bursts":
@@ -34,7 +34,7 @@ def arrivals_controls() -> None:
             _trace_in_use(trace)
     with beside.container(width=CONTROL_WIDTH):
         if scenario.plan.placement != "shared":
-            word_control("simulation.policy", "When the buffer is full", scenario)
+            _word("policy")
             if scenario.simulation.policy == "bounded":
                 knob_slider("simulation.buffer_micro_batches")
         else:
@@ -100,8 +100,12 @@ def _forget() -> None:
     st.session_state.pop(TRACE, None)
 
 
+def _word(name: str) -> None:
+    path = f"simulation.{name}"
+    word_control(path, SIMULATION_LABELS[path], state.scenario())
+
+
 def _more() -> None:
-    scenario = state.scenario()
     columns = st.columns(2)
     with columns[0]:
         knob_slider("limits.ttft_seconds", "pipeline")
@@ -113,5 +117,5 @@ def _more() -> None:
             knob_slider("simulation.seed")
         knob_slider("simulation.waiting_seconds")
     with st.container(horizontal=True, gap="large"):
-        word_control("simulation.grouping", "Micro-batches are cut", scenario)
-        word_control("simulation.unfilled", "An unfilled micro-batch takes the time of", scenario)
+        _word("grouping")
+        _word("unfilled")

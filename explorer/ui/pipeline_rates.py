@@ -47,7 +47,7 @@ def rates_section(scenario: Scenario) -> None:
         least: LeastClusters | None = offered(
             "least_clusters",
             asked,
-            f"Find the fewest {unit}s for {human(_rate(scenario), 'requests/s')}",
+            f"Find the fewest {unit}s for the {human(_rate(scenario), 'requests/s')} asked for",
             _prepare_least,
             "requests simulated",
         )

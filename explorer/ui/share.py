@@ -100,11 +100,13 @@ def _pasted() -> None:
     try:
         opened = open_link(text, state.preset())
     except InputError as error:
-        state.notice(error.problems, "The link was not opened")
+        state.notice(error.problems, "The link was not opened", place="pasted", leaves=True)
         return
     if opened.meaningless:
-        state.notice(opened.problems[:1], "The link was not opened")
+        state.notice(opened.problems[:1], "The link was not opened", place="pasted", leaves=True)
         return
     state.replace(opened.scenario, opened.preset)
-    state.notice(opened.problems, "The link was opened without these parts")
+    state.notice(
+        opened.problems, "The link was opened without these parts", place="pasted", leaves=True
+    )
     st.session_state["opened"] = "the link"

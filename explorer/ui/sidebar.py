@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import streamlit as st
 
+from explorer.config.entered import in_words_of_controls, read_entered
 from explorer.config.errors import InputError
-from explorer.config.links import apply_texts, split_assignments
+from explorer.config.links import apply_texts
 from explorer.config.presets import load_scenario_preset, scenario_presets
-from explorer.config.scenario import WORD_FIELDS, Scenario, knob_at, paths_of
+from explorer.config.scenario import WORD_FIELDS, Scenario
 from explorer.ui import state
-from explorer.ui.controls import knob_slider
+from explorer.ui.controls import MARKED_KINDS, knob_slider, marked
 from explorer.ui.folded import folded
 from explorer.ui.text import plain
 
@@ -45,6 +48,15 @@ PRECISION_LABELS = {
     "precision.weights": "Weights stored as",
     "precision.kv": "KV cache stored as",
 }
+PLACEMENT_LABEL = "Prefill and decode run on"
+SIMULATION_LABELS = {
+    "simulation.arrivals": "Requests arrive",
+    "simulation.policy": "When the buffer is full",
+    "simulation.grouping": "Micro-batches are cut",
+    "simulation.unfilled": "An unfilled micro-batch takes the time of",
+}
+WORD_LABELS = {"plan.placement": PLACEMENT_LABEL, **PRECISION_LABELS, **SIMULATION_LABELS}
+"""Labels of the choices that every chip has, by path."""
 MECHANISM_LABELS = {
     "mt3000": {
         "kernel.attention": "Attention in prefill",
@@ -102,7 +114,7 @@ def sidebar() -> None:
             _sliders("workload", WORKLOAD)
         with folded("Placement", "placement") as is_open:
             if is_open:
-                word_control("plan.placement", "Prefill and decode run on", scenario)
+                word_control("plan.placement", PLACEMENT_LABEL, scenario)
         if scenario.plan.placement == SHARED_PLACEMENT:
             with st.expander("Plan: the same cards prefill and decode", expanded=True):
                 _sliders("plan", SHARED)
@@ -204,12 +216,16 @@ def word_control(path: str, label: str, scenario: Scenario) -> None:
         label,
         options=options,
         key=key,
-        format_func=lambda word: WORD_NAMES.get(word, word.upper()),
+        format_func=_word_name,
         on_change=_word_chosen,
         args=(path, key),
         required=True,
         help=f"{WORD_HELP[path.partition('.')[0]]} In links: {path}.",
     )
+
+
+def _word_name(word: str) -> str:
+    return WORD_NAMES.get(word, word.upper())
 
 
 def _word_chosen(path: str, key: str) -> None:
@@ -230,8 +246,10 @@ def _exact_value() -> None:
         key="exact",
         placeholder="Prompt length = 3000",
         on_change=_exact_entered,
-        help="A control's name and a value, such as Prompt length = 3000, or its path in links, "
-        "which is at the end of its help. Several are separated by &.",
+        help="A control's name and a value as the control shows it, such as Prompt length = 3,000 "
+        "or Memory kept free = 5 %; in place of the name its path in links, which is at the end of "
+        "its help. Several are separated by &. A number without a unit is in the unit of links: "
+        "s, B, B/s, MAC/s, or a fraction (0.05 is 5 %).",
     )
 
 
@@ -239,24 +257,23 @@ def _exact_entered() -> None:
     text = str(state.widget_value("exact")).strip()
     if not text:
         return
+    scenario = state.scenario()
+    labels = {**WORD_LABELS, **MECHANISM_LABELS.get(scenario.chip_document().family, {})}
+    words = {path: {word: _word_name(word) for word in WORD_FIELDS[path]} for path in labels}
+    typed: Mapping[str, str] = {}
     try:
-        scenario = state.scenario()
-        assignments = [_with_path(scenario, part) for part in text.split("&")]
-        changed, problems = apply_texts(scenario, split_assignments(assignments))
-        state.replace(changed)
+        entered = read_entered(scenario, text, labels, words, map(marked, MARKED_KINDS))
+        typed = entered.typed
+        changed, refused = apply_texts(scenario, entered.texts)
+        if changed != scenario or not (entered.problems or refused):
+            # What changes nothing for being refused must not close older messages.
+            state.replace(changed)
     except InputError as error:
-        state.notice(error.problems, "Nothing was changed")
+        said = (in_words_of_controls(scenario, item, labels, typed) for item in error.problems)
+        state.notice(said, "Nothing was changed", place="exact")
         return
-    state.notice(problems, "Not set")
+    spoken = (in_words_of_controls(scenario, problem, labels, typed) for problem in refused)
+    problems = (*entered.problems, *spoken)
+    state.notice(problems, "Not set", place="exact")
     if not problems:
         st.session_state["exact"] = ""
-
-
-def _with_path(scenario: Scenario, assignment: str) -> str:
-    """Return ``name=value`` with the path of the control that has this name, if there is one."""
-    name, equals, value = (part.strip() for part in assignment.partition("="))
-    for path in paths_of(scenario):
-        knob = knob_at(scenario, path)
-        if knob is not None and name.casefold() == knob.label.casefold():
-            return f"{path}{equals}{value}"
-    return f"{name}{equals}{value}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
@@ -33,7 +34,23 @@ from explorer.ui.text import plain
 
 SCENARIO, PRESET, NOTICES, GENERATION = "scenario", "preset", "notices", "generation"
 HISTORY = "history"
+NOTICES_ON = "notices_on"
 MOST_NOTICES = 8
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A message that stays on top of every page.
+
+    Attributes:
+        sentence: what it says.
+        place: what it was said of, such as one box; empty for a message that none replaces.
+        leaves: whether it goes when the person leaves the page.
+    """
+
+    sentence: str
+    place: str
+    leaves: bool
 
 
 def start() -> None:
@@ -193,7 +210,7 @@ def import_file(content: bytes, name: str) -> bool:
     try:
         replace(scenario_from_json(content, name))
     except InputError as error:
-        notice(error.problems, "The file was not opened")
+        notice(error.problems, "The file was not opened", place="upload", leaves=True)
         return False
     return True
 
@@ -215,26 +232,44 @@ def why_no_link() -> str:
     return ""
 
 
-def notice(problems: Iterable[Problem], lead: str) -> None:
-    """Keep messages until the person closes them, or the next change succeeds."""
+def notice(problems: Iterable[Problem], lead: str, place: str = "", leaves: bool = False) -> None:
+    """Keep messages until the person closes them, or the next change succeeds.
+
+    Args:
+        problems: what is wrong; without any, nothing is said.
+        lead: what came of it, which each message begins with.
+        place: where it was entered: what was said of the same place before is taken away.
+        leaves: whether the messages go when the person leaves the page.
+    """
     every = tuple(f"{lead}: {problem.sentence()}." for problem in problems)
     sentences = every[:MOST_NOTICES]
     if len(every) > MOST_NOTICES:
         sentences = (*sentences, f"{lead}: and {len(every) - MOST_NOTICES} more.")
-    if sentences:
-        known: tuple[str, ...] = st.session_state.get(NOTICES, ())
-        st.session_state[NOTICES] = tuple(dict.fromkeys((*known, *sentences)))
+    new = (Notice(sentence, place, leaves) for sentence in sentences)
+    known = (item for item in _notices() if not place or item.place != place)
+    st.session_state[NOTICES] = tuple(dict.fromkeys((*known, *new)))
 
 
-def show_notices() -> None:
-    """Show kept messages as text, never as markup, with a button that closes them."""
-    sentences: tuple[str, ...] = st.session_state.get(NOTICES, ())
-    if not sentences:
+def show_notices(page: str = "") -> None:
+    """Show kept messages as text, never as markup, with a button that closes them.
+
+    Args:
+        page: the page that is drawn; what belongs to another one is taken away.
+    """
+    if st.session_state.get(NOTICES_ON, page) != page:
+        st.session_state[NOTICES] = tuple(item for item in _notices() if not item.leaves)
+    st.session_state[NOTICES_ON] = page
+    if not _notices():
         return
     with st.container(border=True, key="notices"):
-        for sentence in sentences:
-            st.text(f"⚠ {sentence}")
+        for item in _notices():
+            st.text(f"⚠ {item.sentence}")
         st.button("Close these messages", on_click=_close_notices, key="close_notices")
+
+
+def _notices() -> tuple[Notice, ...]:
+    kept: tuple[Notice, ...] = st.session_state.get(NOTICES, ())
+    return kept
 
 
 def _close_notices() -> None:
