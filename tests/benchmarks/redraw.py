@@ -9,8 +9,9 @@ controls and texts included, with no model behind. Printed are p50 and p95 of th
 bare page, the ratios of the p50s to the bare page and to the same elements, the same two of the
 browser's CPU, which other work on the machine spoils less, when the headline figures changed, and
 where the time of a step goes: server CPU (told apart into the model, making figures, and
-Streamlit's widgets and messages), what is sent and for how long, and the CPU of the browser's own
-work. Starting a page is timed cold (a new server) and warm.
+Streamlit's widgets and messages; `new` is the same onto values that were never asked for, where
+nothing is kept), what is sent and for how long, and the CPU of the browser's own work. Starting a
+page is timed cold (a new server) and warm.
 """
 
 from __future__ import annotations
@@ -30,7 +31,14 @@ from typing import NamedTuple
 
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
-from tests.benchmarks.steps import ROUTES, Route, ServerStep, recorded, server_steps
+from tests.benchmarks.steps import (
+    ROUTES,
+    Route,
+    ServerStep,
+    new_steps,
+    recorded,
+    server_steps,
+)
 from tests.browser import (
     App,
     charts_drawn,
@@ -220,7 +228,7 @@ def start_times(route: Route, folder: Path) -> tuple[float, float]:
     return times[0], times[1]
 
 
-def report(route: Route, taken: Taken, server: list[ServerStep]) -> str:
+def report(route: Route, taken: Taken, server: list[ServerStep], ahead: list[ServerStep]) -> str:
     """Return one line of the table."""
     p50 = [percentile([one.plots for one in steps], 0.5) for steps in taken]
     p95 = [percentile([one.plots for one in steps], 0.95) for steps in taken]
@@ -234,8 +242,9 @@ def report(route: Route, taken: Taken, server: list[ServerStep]) -> str:
         statistics.median(1000 * getattr(one, name) for one in server)
         for name in ("total", "model", "figures", "streamlit")
     ]
+    onto_new = 1000 * statistics.median(one.total for one in ahead)
     ratios = " ".join(f"{times[0] / floor:6.2f}" for times in (p50, cpu) for floor in times[1:])
-    numbers = (p50[0], p95[0], p50[1], p95[1], headline, cpu[0], *sent, *parts)
+    numbers = (p50[0], p95[0], p50[1], p95[1], headline, cpu[0], *sent, *parts, onto_new)
     cells = " ".join(f"{number:8.0f}" for number in numbers)
     return f"{route.name:<13} {ratios} {cells}"
 
@@ -248,7 +257,7 @@ HEADER = (
         f"{title:>8}"
         for title in (
             "p50", "p95", "bare50", "bare95", "headline", "browser", "sending",
-            "KB", "server", "model", "figures", "widgets",
+            "KB", "server", "model", "figures", "widgets", "new",
         )
     )
 )  # fmt: skip
@@ -276,7 +285,8 @@ def main() -> int:
             print(HEADER)
             for route in routes:
                 taken = in_turns(app, floor, route, options.steps)
-                print(report(route, taken, server_steps(route, options.steps)), flush=True)
+                server = server_steps(route, options.steps)
+                print(report(route, taken, server, new_steps(route)), flush=True)
         if not options.no_start:
             print("\nmilliseconds to open a page with its charts: new server, then again")
             for route in routes:

@@ -8,7 +8,7 @@ import json
 import pkgutil
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import ModuleType
@@ -29,6 +29,8 @@ ASCEND_SLIDER = ("workload.prompt_tokens", "Prompt length")
 WORK = ("search_job", "task:pareto")
 PLAN_SLIDER = ("plan.micro_batch_decode", "Decode micro-batch")
 TIMEOUT_S = 120
+NEW_STEPS = 3
+"""As many as every slider that is moved has options ahead."""
 
 
 @dataclass(frozen=True)
@@ -182,13 +184,22 @@ def _messages() -> Iterator[list[list[ForwardMsg]]]:
 
 def server_steps(route: Route, steps: int) -> list[ServerStep]:
     """Return the CPU of steps there and back, the first one left out."""
+    return _taken(route, [number % 2 == 0 for number in range(steps + 1)])[1:]
+
+
+def new_steps(route: Route) -> list[ServerStep]:
+    """Return the CPU of steps onto values that nobody has asked for before."""
+    return _taken(route, [True] * NEW_STEPS)
+
+
+def _taken(route: Route, forward: Iterable[bool]) -> list[ServerStep]:
     app = opened(route)
     taken = []
-    for number in range(steps + 1):
+    for ahead in forward:
         with measured() as current:
-            move(app, route, number % 2 == 0)
+            move(app, route, ahead)
         taken.append(current)
-    return taken[1:]
+    return taken
 
 
 @contextmanager
