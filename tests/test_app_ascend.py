@@ -479,6 +479,19 @@ def test_the_best_plan_is_put_on_the_sliders_by_a_click() -> None:
     assert not [item for item in app.button if item.key == "target:best_plan"]
 
 
+def test_pairs_of_numbers_are_looked_for_where_they_are_unfolded() -> None:
+    app = opened("attribution", ASCEND)
+    assert not [frame for frame in tables(app) if "product of factors" in frame]
+    app.session_state["open:pairs"] = True
+    app.run()
+    assert not app.exception
+    (frame,) = [frame for frame in tables(app) if "product of factors" in frame]
+    best = solve(app.session_state["scenario"], "prefill", 2000.0).pairs
+    assert frame["product of factors"].tolist() == [
+        significant(pair.cost) for pair in best[: len(frame)]
+    ]
+
+
 def test_the_wall_is_explained_and_a_factor_on_a_time_is_told_as_a_share() -> None:
     app = opened("attribution", ASCEND)
     assert any(item.value.startswith("The wall: the time of") for item in app.caption)

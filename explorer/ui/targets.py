@@ -84,7 +84,9 @@ def section(scenario: Scenario, measured: Sequence[tuple[int, dict[str, float]]]
             "machine could be built so."
         )
         _more(solution, ends)
-        _pairs(solution)
+        with folded("What would two numbers together take?", "pairs") as is_open:
+            if is_open:
+                _pairs(solved(scenario, phase, float(target), pairs=True))
         if phase == "prefill" and ascend:
             show_findings(solution)
     if phase == "prefill":
@@ -99,14 +101,17 @@ def first_target(scenario: Scenario, phase: Phase, present: float) -> float:
     return float(f"{MORE_THAN_NOW * present:.3g}")
 
 
-def solved(scenario: Scenario, phase: Phase, target: float) -> Solution:
-    """Return the solution, kept for as long as the sliders stand as they do."""
-    return _solved(json.dumps(scenario.to_json(), sort_keys=True), phase, target)
+def solved(scenario: Scenario, phase: Phase, target: float, pairs: bool = False) -> Solution:
+    """Return the solution, kept for as long as the sliders stand as they do.
+
+    Looking for pairs takes longer than all the rest.
+    """
+    return _solved(json.dumps(scenario.to_json(), sort_keys=True), phase, target, pairs)
 
 
 @st.cache_data(max_entries=64, show_spinner="Trying every number …")
-def _solved(document: str, phase: Phase, target: float) -> Solution:
-    return solve(parse_scenario(json.loads(document)), phase, target)
+def _solved(document: str, phase: Phase, target: float, pairs: bool) -> Solution:
+    return solve(parse_scenario(json.loads(document)), phase, target, pairs)
 
 
 def lead_sentence(solution: Solution, stages: int = 1) -> str:
