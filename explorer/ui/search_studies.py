@@ -232,7 +232,7 @@ def _who(search: SharedSearch, result: SearchResult) -> str:
 
 def _made_up_name() -> str:
     preset = state.preset().partition("@")[0]
-    return f"{preset}-{time.strftime('%m%d-%H%M')}-{secrets.token_hex(2)}"
+    return f"{preset}-{time.strftime('%m%d-%H%M')}-{secrets.token_hex(4)}"
 
 
 @lru_cache(maxsize=1)
