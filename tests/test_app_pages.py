@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer.config.links import preset_scenario
+from explorer.config.own_chip import parse_chip
 from explorer.config.presets import scenario_presets
 from explorer.config.scenario import WORD_FIELDS
 from explorer.config.units import human
@@ -352,6 +353,24 @@ def test_a_slider_of_the_machine_that_is_moved_back_leaves_nothing_behind() -> N
     assert app.session_state["scenario"].hardware == {}
     assert app.button(key="reset").disabled
     assert any(measured in part.value for part in app.markdown)
+
+
+def test_numbers_of_a_chip_that_is_not_the_presets_can_be_moved_there_and_back() -> None:
+    app = opened(preset=f"{MT3000}@1")
+    app.session_state["scenario"] = preset_scenario(MT3000).with_chip("a100-80gb-sxm")
+    app.run()
+    key = "knob:hardware.memory_bandwidth_bytes_per_second"
+    for _ in range(2):
+        app.select_slider(key=key).set_value(app.select_slider(key=key).options[0]).run()
+        assert not app.exception
+    twice = {"base": "mt3000@1", "id": "mine", "name": "Mine", "quantities": {"sm_bytes": 131072}}
+    chip = parse_chip({"schema": "explorer.chip/1", **twice}, "chip")
+    app.session_state["scenario"] = preset_scenario(MT3000).with_chip(chip)
+    app.run()
+    for value in (262144, 65536, 131072):
+        app.select_slider(key="knob:hardware.sm_bytes").set_value(value).run()
+        set_by_hand = {} if value == 131072 else {"sm_bytes": value}
+        assert app.session_state["scenario"].hardware == set_by_hand
 
 
 def test_a_link_that_states_the_chips_own_number_is_the_case_that_was_measured() -> None:

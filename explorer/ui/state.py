@@ -87,18 +87,19 @@ def baseline() -> Scenario:
 def apply(changes: Mapping[str, object]) -> None:
     """Change some values, or say why not and keep everything as it was.
 
-    A number of the machine that is moved back to what the preset has is no longer one's own.
+    A number of the machine that is moved back to what the chip has is no longer one's own, unless
+    the preset sets it.
     """
+    now = scenario()
+    quantities = now.chip_document().quantities
     moved_back = {
-        path: None
-        for path, value in changes.items()
-        if path.startswith("hardware.")
-        and path.partition(".")[2] in scenario().hardware
-        and path.partition(".")[2] not in baseline().hardware
-        and value == baseline().value(path)
+        f"hardware.{name}": None
+        for name in now.hardware
+        if name not in baseline().hardware
+        and changes.get(f"hardware.{name}") == quantities[name].value
     }
     try:
-        _set(usable(scenario().replacing({**changes, **moved_back})), preset())
+        _set(usable(now.replacing({**changes, **moved_back})), preset())
     except InputError as error:
         notice(error.problems, "Nothing was changed")
 
