@@ -21,7 +21,7 @@ from explorer.search.space import default_space
 from explorer.serving.evaluate import evaluate
 from explorer.serving.targets import solve
 from explorer.ui.inside_blocking import FIRST, PAPER_ROWS
-from explorer.ui.targets import named, shown
+from explorer.ui.targets import shown
 
 MT3000, SMALL, ASCEND = "mt3000-llama2-13b@1", "mt3000-llama2-7b@1", "ascend910a-qwen3.8-27b@1"
 ROWS, TARGET = 3000, 2000.0
@@ -98,7 +98,7 @@ def _target() -> dict[str, str]:
     least = solution.alone[0]
     return {
         "rate": significant(solution.rate),
-        "least": named(least),
+        "least": least.label,
         "from": shown(least, least.now),
         "to": shown(least, least.needed),
         "count": str(len(solution.alone)),

@@ -36,6 +36,7 @@ from explorer.config.sections import (
     Workload,
 )
 from explorer.config.simulation import SIMULATION_WORDS, Simulation
+from explorer.config.units import in_words_of
 
 SCENARIO_SCHEMA: Literal["explorer.scenario/1"] = "explorer.scenario/1"
 CLUSTER = "cluster"
@@ -202,12 +203,8 @@ def _for_chip(knob: Knob | None, chip: Chip) -> Knob | None:
     """Return the knob in the chip's own words: its unit of scale is a cluster or a card."""
     if knob is None or chip.unit_name == CLUSTER:
         return knob
-    words = {
-        name: text.replace(CLUSTER, chip.unit_name).replace(
-            CLUSTER.capitalize(), chip.unit_name.capitalize()
-        )
-        for name, text in (("unit", knob.unit), ("label", knob.label), ("raising", knob.raising))
-    }
+    told = ("unit", "label", "raising")
+    words = {name: in_words_of(chip.unit_name, getattr(knob, name)) for name in told}
     return knob.model_copy(update=words)
 
 

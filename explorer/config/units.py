@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from decimal import Decimal
 
 SIGNIFICANT = 3
@@ -14,11 +15,19 @@ TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 SECONDS_AS_MINUTES = 600.0
 SECONDS_AS_HOURS = 36000.0
 LARGEST_PLAIN = 1e15
+CLUSTER_WORD = re.compile(r"\b[Cc]luster(?=s?\b)")
 HUNDRED, THOUSAND = 99.95, 1000
 RATE = "/"
 """What the units of rates have in common: ``tokens/s``."""
 ROUNDS_UP = 0.9995
 """Part of the next larger unit that three figures show as one of it: 999.6 kB is 1.00 MB."""
+
+
+def in_words_of(unit_name: str, text: str) -> str:
+    """Return a text about clusters in the words of a chip whose unit is a cluster or a card."""
+    return CLUSTER_WORD.sub(
+        lambda match: unit_name.capitalize() if match[0][0] == "C" else unit_name, text
+    )
 
 
 def unit_sizes(unit: str) -> dict[str, Decimal]:

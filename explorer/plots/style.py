@@ -145,6 +145,11 @@ def lowered(text: str) -> str:
     return text if text[1:2].isupper() or text[1:2] == "/" else f"{text[0].lower()}{text[1:]}"
 
 
+def capital(text: str) -> str:
+    """Return a text as it begins a sentence or a line."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def tick_text(value: float) -> str:
     """Return a tick's whole value without zeros at its end, such as ``0.05`` or ``2,000``."""
     text = f"{value:,.9f}".rstrip("0").rstrip(".")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from explorer.config.errors import refuse
+from explorer.config.units import in_words_of
 from explorer.costs.arrays import Array
 
-CLUSTER = re.compile(r"\b[Cc]luster(?=s?\b)")
 SYMBOLS = (
     "Clu_pool: clusters or cards of a pool; T_p, T_d: seconds that prefill and decode of a batch "
     "take; DP_P: prefill pipelines; B N: output tokens of a batch. Where the same cards do both, "
@@ -46,14 +45,11 @@ class Objective:
 
     def on(self, unit_name: str) -> Objective:
         """Return it in the words of a chip whose unit of scale is a cluster or a card."""
-
-        def named(text: str) -> str:
-            return CLUSTER.sub(
-                lambda match: unit_name.capitalize() if match[0][0] == "C" else unit_name, text
-            )
-
         return replace(
-            self, label=named(self.label), unit=named(self.unit), meaning=named(self.meaning)
+            self,
+            label=in_words_of(unit_name, self.label),
+            unit=in_words_of(unit_name, self.unit),
+            meaning=in_words_of(unit_name, self.meaning),
         )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from explorer.config.units import human, significant
-from explorer.plots.style import lowered
+from explorer.plots.style import capital, lowered
 from explorer.serving.comparison import FEWEST, Comparison, FigureRow, InputRow
 from explorer.ui.text import plain
 
@@ -80,7 +80,7 @@ def _times(figures: Sequence[FigureRow], names: Sequence[str], most: Sequence[in
         )
     first = tuple(most)
     return [
-        f"{_capital(_listed(times))} {'is that' if len(times) == 1 else 'are those'} of "
+        f"{capital(_listed(times))} {'is that' if len(times) == 1 else 'are those'} of "
         f"{_listed([names[i] for i in holders])}{', too' if holders == first else ''}."
         for holders, times in sorted(told.items(), key=lambda item: item[0] != first)
     ]
@@ -127,10 +127,6 @@ def _sign(figure: FigureRow) -> int:
 
 def _shown(figure: FigureRow, place: int) -> str:
     return human(figure.values[place], figure.unit)
-
-
-def _capital(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -11,8 +11,9 @@ from explorer.fidelity.fit import FitResult
 from explorer.fidelity.measurements import COLUMNS, SEARCHED, parse_measurements
 from explorer.fidelity.report import FidelityReport, Summary, fidelity_report
 from explorer.plots.fidelity import chip_label, quantity_label
+from explorer.plots.style import capital
 from explorer.ui import own_rows, state, uploads
-from explorer.ui.fidelity_rows import MINE, SHOW, capital, chips_of, row_by_row
+from explorer.ui.fidelity_rows import MINE, SHOW, chips_of, row_by_row
 from explorer.ui.folded import folded
 from explorer.ui.own_rows import OWN
 from explorer.ui.tables import show_table

@@ -18,6 +18,7 @@ from explorer.plots.fidelity import (
     parity_figure,
     quantity_label,
 )
+from explorer.plots.style import capital
 from explorer.ui.charts import chart
 from explorer.ui.folded import folded
 from explorer.ui.tables import show_table, unbroken
@@ -38,11 +39,6 @@ def chips_of(report: FidelityReport, quantity: str) -> tuple[str, ...]:
     """Return the chips that a quantity was measured on, in order of first appearance."""
     found = (m.chip for row in report.rows if (m := row.measurement).quantity == quantity)
     return tuple(dict.fromkeys(found))
-
-
-def capital(text: str) -> str:
-    """Return a text with a capital first."""
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def row_by_row(

@@ -17,6 +17,7 @@ from explorer.serving.levers import Lever, factor, lever_knob
 from explorer.serving.targets import PHASES, Phase, Solution, needed_terms, rate_of, solve
 from explorer.ui.best_plan import best_plan_button, with_best_plan
 from explorer.ui.folded import folded
+from explorer.ui.remedies import throughput
 from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
@@ -160,7 +161,7 @@ def pipelines_sentence(scenario: Scenario, solution: Solution) -> str:
 def _best_plan(scenario: Scenario, target: float) -> None:
     """Tell what the best plan reaches, and offer to put it on the sliders."""
     st.markdown(best_plan_sentence(scenario, target))
-    best_plan_button(scenario, lambda: THROUGHPUT, BEST_PLAN)
+    best_plan_button(scenario, throughput, BEST_PLAN)
 
 
 def best_plan_sentence(scenario: Scenario, target: float) -> str:
@@ -182,7 +183,7 @@ def _alone(wall: str, solution: Solution) -> str:
     if not solution.alone:
         nearest = solution.not_alone[:1]
         tail = "".join(
-            f" The nearest, {plain(named(item))}, ends at {significant(item.best_rate)} tokens/s."
+            f" The nearest, {plain(item.label)}, ends at {significant(item.best_rate)} tokens/s."
             for item in nearest
         )
         return f"{wall} **No single number can do it.**{tail}"
@@ -191,7 +192,7 @@ def _alone(wall: str, solution: Solution) -> str:
     more = f" {others} more can do it alone." if others else ""
     times = f", a change of {_factor(first.times)}" if _finite(first.times) else ""
     return (
-        f"{wall} The least change is **{plain(named(first))}**: from {shown(first, first.now)} to "
+        f"{wall} The least change is **{plain(first.label)}**: from {shown(first, first.now)} to "
         f"{shown(first, first.needed)}{times}.{more}"
     )
 
@@ -217,11 +218,6 @@ def measured_sentence(rows: int, table: dict[str, float], target: float) -> str:
         f"{significant(phases[name])} s to **{significant(value or 0.0)} s**, "
         f"**{significant(phases[name] / (value or 1.0))} times**, all else fixed."
     )
-
-
-def named(lever: Lever) -> str:
-    """Return a lever's name for people."""
-    return lever.label
 
 
 def shown(lever: Lever, value: float | str | None) -> str:
@@ -273,7 +269,7 @@ def _factor(times: float | None) -> str:
 def _rows(levers: Sequence[Lever], ends: Mapping[str, tuple[float, float]]) -> list[dict[str, str]]:
     return [
         {
-            "number": plain(named(lever)),
+            "number": plain(lever.label),
             "now": shown(lever, lever.now),
             "needed": "cannot" if lever.needed is None else shown(lever, lever.needed),
             "times": significant(lever.times or 0.0) if _finite(lever.times) else "–",
@@ -297,13 +293,13 @@ def _more(solution: Solution, ends: Mapping[str, tuple[float, float]]) -> None:
 def _pairs(solution: Solution) -> None:
     if not solution.pairs:
         alone = solution.alone
-        tail = f" than {plain(named(alone[0]))} alone" if alone else " that reaches it"
+        tail = f" than {plain(alone[0].label)} alone" if alone else " that reaches it"
         st.markdown(f"No pair of the nearest numbers is cheaper{tail}.")
         return
     least = solution.alone[0] if solution.alone else None
     tail = ""
     if least is not None and (least.times or 0.0) <= solution.pairs[0].cost:
-        tail = f"; none changes less than {plain(named(least))} alone"
+        tail = f"; none changes less than {plain(least.label)} alone"
     st.markdown(f"**Two together**, the least product of both factors first{tail}:")
     show_table(
         [
@@ -320,7 +316,7 @@ def _pairs(solution: Solution) -> None:
 def _part(lever: Lever, value: float) -> str:
     times = factor(lever.now, value)
     return (
-        f"{plain(named(lever))}: {shown(lever, lever.now)} → {shown(lever, value)} "
+        f"{plain(lever.label)}: {shown(lever, lever.now)} → {shown(lever, value)} "
         f"({_factor(times)})"
     )
 
@@ -357,7 +353,7 @@ def _finding(name: str, lever: Lever, solution: Solution) -> str:
         )
     times = f", {_factor(lever.times)}" if _finite(lever.times) else ""
     return (
-        f"**{name}** can: {plain(named(lever))} from {shown(lever, lever.now)} to "
+        f"**{name}** can: {plain(lever.label)} from {shown(lever, lever.now)} to "
         f"{shown(lever, lever.needed)}{times}."
     )
 

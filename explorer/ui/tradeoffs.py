@@ -71,10 +71,11 @@ def page() -> None:
         first.markdown(promise(measures, space.size, exact))
         return
     front = replace(front, measures=_in_words_of(scenario, front.measures))
+    own = _own_figures(scenario, front)
     with first:
-        found = _first_words(scenario, front)
+        found = _first_words(front, own)
     if found:
-        _result(scenario, front)
+        _result(front, own)
 
 
 def _choose_measures(scenario: Scenario) -> list[str]:
@@ -124,24 +125,23 @@ def _prepare() -> background.Prepared:
     return background.space_fingerprint(space, *names), work
 
 
-def _first_words(scenario: Scenario, front: ParetoFront) -> bool:
+def _first_words(front: ParetoFront, own: list[float] | None) -> bool:
     """Draw the answer, and return whether there are any plans."""
     if not front.points:
         broken = ", ".join(name.replace("_", " ") for name in never_kept(front.space))
         why = f" No plan keeps: {broken}." if broken else ""
         st.warning(f"No plan is feasible, so that there is nothing to trade.{why}")
         return False
-    st.markdown(answer(front, _own_figures(scenario, front)))
+    st.markdown(answer(front, own))
     return True
 
 
-def _result(scenario: Scenario, front: ParetoFront) -> None:
+def _result(front: ParetoFront, own: list[float] | None) -> None:
     if not front.exact:
         st.warning(
             "Approximate: NSGA-II tried some of the plans, and others may beat these.", icon="⚠"
         )
-    now = _own_figures(scenario, front)
-    view = front_view(front, now)
+    view = front_view(front, own)
     event = chart(
         pareto_figure(view),
         CHART,
