@@ -57,6 +57,7 @@ def main() -> None:
     story.remember(page for pages in sections.values() for page in pages)
     state.show_notices(chosen.url_path)
     chosen.run()
+    charts.head_start()
     charts.downloads()
     story.next_questions(chosen.url_path, state.scenario().chip_document().family)
     # After the page: its answer is sent first, and the sliders already show where they are.

@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from explorer.ui import charts
 from tests.browser import (
     TIMEOUT_MS,
     App,
@@ -26,6 +27,14 @@ expect.set_options(timeout=TIMEOUT_MS)
 # A machine that others use too makes any time limit on one example fail now and then.
 hypothesis.settings.register_profile("shared machine", deadline=None)
 hypothesis.settings.load_profile("shared machine")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_head_start() -> Iterator[None]:
+    """Let pages without a browser, which nothing draws, do without the charts' head start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(charts, "HEAD_START_SECONDS", 0.0)
+        yield
 
 
 @pytest.fixture(scope="session")

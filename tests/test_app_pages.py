@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext
 from streamlit.testing.v1 import AppTest
 
 from explorer.config.links import preset_scenario
@@ -14,6 +17,7 @@ from explorer.config.presets import scenario_presets
 from explorer.config.scenario import WORD_FIELDS
 from explorer.config.units import human
 from explorer.serving.evaluate import evaluate
+from explorer.ui import charts
 from explorer.ui.sidebar import MECHANISM_LABELS, WORD_LABELS
 from tests.scenarios import MT3000
 from tests.tables import tables
@@ -386,3 +390,20 @@ def test_a_plan_that_does_not_fit_is_not_taken_along_unsaid() -> None:
     app.button(key="fit:best_plan").click().run()
     assert not app.error
     assert evaluate(app.session_state["scenario"]).feasible
+
+
+def test_charts_have_a_head_start_over_the_controls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A browser draws the answer while the server still waits with the sliders."""
+    sent: list[tuple[float, str]] = []
+    enqueue = ScriptRunContext.enqueue
+
+    def watched(context: ScriptRunContext, message: ForwardMsg) -> None:
+        sent.append((time.monotonic(), message.delta.new_element.WhichOneof("type") or ""))
+        enqueue(context, message)
+
+    monkeypatch.setattr(ScriptRunContext, "enqueue", watched)
+    monkeypatch.setattr(charts, "HEAD_START_SECONDS", 0.3)
+    opened()
+    last_chart = max(moment for moment, kind in sent if kind == "plotly_chart")
+    first_slider = min(moment for moment, kind in sent if kind == "slider")
+    assert first_slider - last_chart >= 0.3

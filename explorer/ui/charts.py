@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,8 @@ DRAWN, MENU = "charts_drawn", "open:chart_downloads"
 SCRIPT = Path(__file__).with_name("charts.js")
 FILE_PREFIX = "explorer-"
 PICTURE_SCALE = 2
+HEAD_START_SECONDS = 0.02
+"""Long enough that the browser has begun to draw the charts before it hears of the controls."""
 
 
 class Drawn(NamedTuple):
@@ -52,6 +55,16 @@ def chart(figure: go.Figure, key: str, alt: str, **selection: Any) -> Any:
 def start() -> None:
     """Forget the charts of the run before."""
     st.session_state[DRAWN] = {}
+
+
+def head_start() -> None:
+    """Give the charts of this run a head start over what the page sends after them.
+
+    A script that goes on at once leaves the thread that sends its messages no turn, so that charts
+    arrive together with some forty controls, and are drawn only when all of these are.
+    """
+    if st.session_state[DRAWN]:
+        time.sleep(HEAD_START_SECONDS)
 
 
 def downloads() -> None:

@@ -73,18 +73,34 @@ SOCKET = """
     };
 """
 WATCH = """() => {
-    window.__step = {start: 0, plots: 0, headline: 0};
+    // What a chart shows: names that plotly makes up, and groups without content, are not seen.
+    const shown = chart => [...chart.querySelectorAll('.main-svg')].map(svg => svg.outerHTML)
+        .join('').replace(/ id="[^"]*"|clip\\w+|legend\\w+/g, '')
+        .replace(/<g[^>]*><\\/g>/g, '');
+    const drawn = new Map();
+    for (const chart of document.querySelectorAll('[data-testid="stPlotlyChart"]')) {
+        drawn.set(chart, shown(chart));
+    }
+    window.__step = {start: 0, moved: 0, plots: 0, headline: 0};
     addEventListener('keydown', () => {
-        window.__step = {start: performance.now(), plots: 0, headline: 0};
+        window.__step = {start: performance.now(), moved: 0, plots: 0, headline: 0};
         window.__wire = {first: 0, last: 0, bytes: 0};
     }, true);
     new MutationObserver(records => {
         const now = performance.now();
+        const touched = new Set();
         for (const record of records) {
             const target = record.target.nodeType === 1
                 ? record.target : record.target.parentElement;
-            if (target?.closest('[data-testid="stPlotlyChart"]')) window.__step.plots = now;
+            const chart = target?.closest('[data-testid="stPlotlyChart"]');
+            if (chart) touched.add(chart);
             if (target?.closest('[data-testid="stMetric"]')) window.__step.headline ||= now;
+        }
+        for (const chart of touched) {
+            window.__step.moved = now;
+            const shows = shown(chart);
+            if (chart.isConnected && shows !== drawn.get(chart)) window.__step.plots = now;
+            drawn.set(chart, shows);
         }
     }).observe(document.body,
         {childList: true, subtree: true, attributes: true, characterData: true});
@@ -96,7 +112,7 @@ class Step:
     """One step as the browser saw it [ms]; NaN where nothing of the kind changed.
 
     Attributes:
-        plots: from the key to the last change of a plot.
+        plots: from the key to the last change of what a plot shows.
         headline: to the first change of a headline figure.
         browser: CPU of the page's main thread.
         sending: from the first message of the server to the last one.
@@ -144,7 +160,7 @@ def step(page: Page, session: CDPSession, label: str, key: str) -> Step:
     slider(page, label).press(key)
     settle(page, QUIET_MS)
     page.wait_for_function(
-        "quiet => performance.now() - Math.max(window.__step.plots, window.__step.start) > quiet",
+        "quiet => performance.now() - Math.max(window.__step.moved, window.__step.start) > quiet",
         arg=QUIET_MS,
     )
     seen = page.evaluate("() => window.__step")
@@ -279,9 +295,11 @@ def main() -> int:
             running_app(folder / "floor.log", FLOOR_APP) as floor,
         ):
             print(
-                "milliseconds from the key to the last change of a plot; ratios of the p50s to the"
+                "milliseconds from the key to the last change of what a plot shows; ratios of the"
             )
-            print("bare page and to the same elements without a model, then of the browser's CPU")
+            print(
+                "p50s to the bare page and to the same elements with no model, then of browser CPU"
+            )
             print(HEADER)
             for route in routes:
                 taken = in_turns(app, floor, route, options.steps)
