@@ -106,7 +106,7 @@ def test_what_remains_of_one_collective_a_layer_is_the_mlps():
     e = evaluate(scenario(ASCEND, hardware__all_reduces_per_layer=1))
     one = e.machine.prefill_pass(e.prefill_shares[0])
     for kind in ("linear_attention", "full_attention"):
-        mixer, mlp = (step for step in one.layer_steps(kind) if isinstance(step, Site))
+        mixer, mlp = (step for step in one.layer_steps[kind] if isinstance(step, Site))
         assert (float(mixer.slices), float(mixer.issue_seconds)) == (1.0, 0.0)
         assert float(mixer.device_seconds) == float(mixer.gemm_seconds)
         assert mlp.name == "mlp.down"

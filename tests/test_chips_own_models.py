@@ -224,8 +224,8 @@ def test_a_pattern_with_more_candidates_than_numpy_chooses_among_is_priced():
         sliding_window=100,
     )
     s, _ = with_model(scenario(MT3000), imported(values).document)
-    evaluation = evaluate(s.replacing({**ROOM, "plan.pp_prefill": 9, "plan.pp_decode": 8}))
-    assert len(evaluation.prefill_shares) > 32
+    evaluation = evaluate(s.replacing({**ROOM, "plan.pp_prefill": 103, "plan.pp_decode": 104}))
+    assert min(len(evaluation.prefill_shares), len(evaluation.decode_shares)) > 32
     slowest = max(
         float(evaluation.machine.decode_stage(share).seconds) for share in evaluation.decode_shares
     )

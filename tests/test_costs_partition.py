@@ -94,3 +94,21 @@ def test_candidates_are_real_stages():
             held = (*(int(share.layers[kind]) for kind in shape.kinds), share.embedding, share.head)
             assert held in real
             assert share.layer_count == sum(held[:2])
+
+
+@pytest.mark.parametrize("name", ["llama2-13b", "qwen3.8-27b"])
+def test_one_pp_has_no_candidate_twice_and_several_have_those_of_the_most(name):
+    shape, every_pp = model(name), np.arange(1, model(name).layers + 1)
+
+    def held(pp, index=...):
+        return [
+            (*(float(count[index]) for count in map(np.asarray, share.layers.values())),
+             float(np.asarray(share.embedding)[index]), float(np.asarray(share.head)[index]))
+            for share in largest_stage_candidates(shape, np.asarray(pp, float))
+        ]  # fmt: skip
+
+    alone = {pp: held(pp) for pp in every_pp}
+    assert len(alone[1]) == 1
+    assert all(len(set(found)) == len(found) for found in alone.values())
+    assert len(held(every_pp, 0)) == max(map(len, alone.values()))
+    assert all(set(held(every_pp, pp - 1)) == set(alone[pp]) for pp in every_pp)

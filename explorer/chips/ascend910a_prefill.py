@@ -49,7 +49,7 @@ class PrefillPass:
     @cached_property
     def stretch(self) -> Stretch:
         """The whole pass but for the hand-over to a next stage."""
-        layer = {kind: stretch_of(self.layer_steps(kind)) for kind in self.work.share.layers}
+        layer = {kind: stretch_of(steps) for kind, steps in self.layer_steps.items()}
         block = Stretch()
         for kind in self._pattern:
             block = block.then(layer[kind])
@@ -67,9 +67,8 @@ class PrefillPass:
         kinds = list(self._pattern) * int(self._blocks)
         for kind in self.work.share.layers:
             kinds += [kind] * int(self._left(kind))
-        steps = {kind: self.layer_steps(kind) for kind in set(kinds)}
         programs: list[tuple[int, tuple[Step, ...]]] = [(BEFORE_LAYERS, self.first_steps)]
-        programs += [(index, steps[kind]) for index, kind in enumerate(kinds)]
+        programs += [(index, self.layer_steps[kind]) for index, kind in enumerate(kinds)]
         programs.append((len(kinds), self.last_steps))
         return replay(programs, first, len(kinds) if last is None else last)
 
@@ -166,8 +165,12 @@ class PrefillPass:
         seconds["down"] = np.maximum(seconds["down"], matrix)
         return seconds
 
-    def layer_steps(self, kind: LayerKind) -> tuple[Step, ...]:
-        """Return the program of one layer in issue order: six operators and two sites."""
+    @cached_property
+    def layer_steps(self) -> dict[LayerKind, tuple[Step, ...]]:
+        """The program of one layer of each kind in issue order: six operators and two sites."""
+        return {kind: self._layer_steps(kind) for kind in self.work.share.layers}
+
+    def _layer_steps(self, kind: LayerKind) -> tuple[Step, ...]:
         n, rows, model = self.work.numbers, self.rows, self.work.inputs.model
         gemm = self.gemm_seconds[kind]
         full = caches_tokens(kind)
@@ -315,7 +318,7 @@ class PrefillPass:
         for kind, count in work.share.layers.items():
             gemm = self.gemm_seconds[kind]
             gemms.append(count * (gemm["in"] + gemm["up"]))
-            for site in self.layer_steps(kind):
+            for site in self.layer_steps[kind]:
                 if isinstance(site, Site):
                     exposed = site.exposed_seconds()
                     gemms.append(count * exposed[0])

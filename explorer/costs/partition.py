@@ -10,7 +10,7 @@ import numpy as np
 
 from explorer.config.model import LayerKind, Model
 from explorer.costs.arrays import Array, Codes, choose
-from explorer.costs.intervals import looked_up
+from explorer.costs.intervals import highest, looked_up
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,12 @@ def largest_stage_candidates(model: Model, pp: Array) -> tuple[StageShare, ...]:
     """Return the shares that can be the largest stage, for an array of PP in 1..layers.
 
     Whatever a layer of each kind, the embedding and the head cost, the costliest stage is among
-    them: only shares that hold no more of anything than another share are left out.
+    them: only shares that hold no more of anything than another share are left out. There are as
+    many as the PP among ``pp`` with the most of them has; for the others the last one is repeated.
     """
-    table = _candidate_table(model.layer_kinds, model.kinds)
+    table, counts = _candidate_table(model.layer_kinds, model.kinds)
     chosen = looked_up(table, pp)
+    most = int(np.max(highest(looked_up(counts, pp)), initial=1))
     kinds = len(model.kinds)
     return tuple(
         StageShare(
@@ -57,7 +59,7 @@ def largest_stage_candidates(model: Model, pp: Array) -> tuple[StageShare, ...]:
             embedding=chosen[..., row, kinds],
             head=chosen[..., row, kinds + 1],
         )
-        for row in range(table.shape[1])
+        for row in range(most)
     )
 
 
@@ -112,8 +114,13 @@ def stage_contents(model: Model, pp: int) -> tuple[StageContents, ...]:
 
 
 @lru_cache(maxsize=16)
-def _candidate_table(layer_kinds: tuple[LayerKind, ...], kinds: tuple[LayerKind, ...]) -> Array:
-    """Return candidates [PP + 1, candidates, kinds + 2]; row 0 is unused. At most 8 MB of them."""
+def _candidate_table(
+    layer_kinds: tuple[LayerKind, ...], kinds: tuple[LayerKind, ...]
+) -> tuple[Array, Array]:
+    """Return candidates [PP + 1, candidates, kinds + 2], and how many are unlike [PP + 1].
+
+    Row 0 is unused. At most 8 MB of them.
+    """
     layers = len(layer_kinds)
     rows = [_undominated(_shares(layer_kinds, kinds, pp)) for pp in range(1, layers + 1)]
     most = max(map(len, rows))
@@ -121,7 +128,7 @@ def _candidate_table(layer_kinds: tuple[LayerKind, ...], kinds: tuple[LayerKind,
     for pp, shares in enumerate(rows, start=1):
         padded = shares + [shares[-1]] * (most - len(shares))
         table[pp] = padded
-    return table
+    return table, np.asarray([1, *map(len, rows)], dtype=np.float64)
 
 
 def _shares(
