@@ -7,6 +7,7 @@ import math
 import pytest
 
 from explorer.config.scenario import Scenario, knob_at
+from explorer.config.stacked import stacked
 from explorer.plots.tornado import NOT_FIT, tornado_figure, tornado_rows
 from explorer.search.certificate import certify
 from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, THROUGHPUT, Objective
@@ -15,7 +16,6 @@ from explorer.search.sensitivity import (
     Outcome,
     followed_sensitivity,
     sensitivity,
-    stacked,
 )
 from explorer.search.sliders import Slider, sliders
 from explorer.search.space import Space, varied_space

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.config.scenario import Scenario, knob_at
+from explorer.config.scenario import Scenario
+from explorer.config.stacked import stacked
 from explorer.search.best_plan import best_plan
 from explorer.search.certificate import Progress, Stopped
 from explorer.search.objectives import Objective
@@ -226,22 +227,6 @@ def followed_sensitivity(
         plan=present.plan,
         complete=done == len(changes),
     )
-
-
-def stacked(scenario: Scenario, changes: Sequence[Mapping[str, Value]]) -> Scenario:
-    """Return one scenario whose arrays [n] hold n scenarios, each with some numbers changed.
-
-    Args:
-        scenario: gives every number that a change leaves alone.
-        changes: for each scenario the changed numbers by path; within their knobs' ranges.
-    """
-    arrays: dict[str, object] = {}
-    for path in dict.fromkeys(path for change in changes for path in change):
-        knob = knob_at(scenario, path)
-        kind = np.int64 if knob is not None and knob.whole else np.float64
-        own = scenario.value(path)
-        arrays[path] = np.array([change.get(path, own) for change in changes], dtype=kind)
-    return scenario.unchecked(arrays)
 
 
 def _moved_numbers(

@@ -1,16 +1,16 @@
 """What would it take? The values of single knobs, and of pairs, that reach a target rate.
 
-Each knob is scanned over its own bounds, and within what the machine's limits allow, through one
-broadcast ``evaluate``; the bracket that holds the nearest value that reaches the target is then cut
-into sections again and again. A scan without such a value proves that the knob alone cannot, as its
-best value says.
+Each knob is scanned over its own bounds, and within what the machine's limits allow, the narrow
+scans of all knobs through one broadcast ``evaluate``; the brackets that hold the nearest value that
+reaches the target are then cut into sections again and again, all at once. A scan without such a
+value proves that the knob alone cannot, as its best value says.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -18,11 +18,12 @@ import numpy as np
 
 from explorer.chips.machine import Limit
 from explorer.config.errors import refuse
-from explorer.config.quantity import Knob
 from explorer.config.scenario import Scenario, legal_values
-from explorer.costs.arrays import Array
+from explorer.config.stacked import stacked
+from explorer.costs.arrays import Array, Codes
 from explorer.serving.evaluate import evaluate
 from explorer.serving.levers import (
+    Bounded,
     Lever,
     Values,
     between,
@@ -41,7 +42,9 @@ from explorer.serving.levers import (
 Phase = Literal["prefill", "decode", "service"]
 PHASES: tuple[Phase, ...] = ("prefill", "decode", "service")
 CLUSTERS = "workload.clusters_total"
-SECTIONS, ROUNDS = 65, 9
+SECTIONS, ROUNDS = 257, 5
+FEW_VALUES = 512
+"""Values of a knob from which on those of other knobs cost less in an evaluation of their own."""
 NO_EFFECT = 1e-9
 PAIRED_LEVERS, PAIR_SECTIONS, PAIR_ZOOMS, PAIR_ROUNDS = 6, 25, 3, 3
 PAIR_REACH = 1e-3
@@ -136,8 +139,7 @@ def solve(scenario: Scenario, phase: Phase, target: float, pairs: bool = True) -
     paths = lever_paths(scenario)
     if phase == "service":
         paths = (*paths, CLUSTERS)
-    found = (problem.lever(path) for path in paths)
-    levers = sorted((lever for lever in found if lever is not None), key=_order)
+    levers = sorted(problem.levers(paths), key=_order)
     best = problem.pairs(levers) if pairs else ()
     return Solution(phase, target, rows, rate, tuple(levers), best)
 
@@ -169,6 +171,75 @@ def _order(lever: Lever) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
+class _Bracket:
+    """Values of a knob between which the nearest one lies that reaches the target."""
+
+    path: str
+    whole: bool
+    failing: float
+    reaching: float
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are values between."""
+        return abs(self.reaching - self.failing) > (1 if self.whole else 0)
+
+    def cuts(self) -> Values:
+        """Return values from end to end."""
+        return between(self.failing, self.reaching, SECTIONS, self.whole)
+
+    def cut(self, cuts: Values, first: int) -> _Bracket:
+        """Return the section that ends at the first cut that reaches the target."""
+        failing, reaching = cuts[max(first - 1, 0)].item(), cuts[first].item()
+        return replace(self, failing=failing, reaching=reaching)
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """Values of one knob over its range, and the rates there, zero where a plan does not fit."""
+
+    path: str
+    bounded: Bounded
+    now: float | str
+    values: Values
+    rates: Array = field(default_factory=lambda: np.empty(0))
+
+    def bracket(self, target: float) -> _Bracket | None:
+        """Return what holds the nearest value that reaches a target; None where none does.
+
+        Both ends are one value where there is nothing between two of the scan.
+        """
+        reaching = np.flatnonzero(self.rates >= target)
+        if not reaching.size:
+            return None
+        knob, index = self.bounded.knob, self._nearest(reaching)
+        end: float = self.values[index].item()
+        if isinstance(self.now, str) or knob.scale in ("powers_of_two", "divisors"):
+            return _Bracket(self.path, knob.whole, end, end)
+        failing: float = self.values[index + (1 if end < self.now else -1)].item()
+        return _Bracket(self.path, knob.whole, failing, end)
+
+    def lever(self, needed: float | None) -> Lever:
+        """Return the lever, with the value that it needs."""
+        knob = self.bounded.knob
+        best = self._nearest(np.flatnonzero(self.rates >= self.rates.max() * (1 - NO_EFFECT)))
+        value = float(self.values[best])
+        return Lever(
+            self.path,
+            knob.label,
+            knob.shown_unit,
+            self.now,
+            needed,
+            value,
+            float(self.rates[best]),
+            self.bounded.limit_at(value),
+        )
+
+    def _nearest(self, indices: Codes) -> int:
+        return int(indices[distance(self.now, self.values)[indices].argmin()])
+
+
+@dataclass(frozen=True)
 class _Problem:
     scenario: Scenario
     phase: Phase
@@ -190,55 +261,60 @@ class _Problem:
         """What no value of a lever can pass on this machine, by path."""
         return lever_limits(self.scenario)
 
-    def lever(self, path: str) -> Lever | None:
-        """Return what one knob alone can do; None for one that changes nothing."""
+    def levers(self, paths: Iterable[str]) -> list[Lever]:
+        """Return what each knob alone can do; those that change nothing are left out."""
+        scans = [found for path in paths if (found := self._scan(path)) is not None]
+        rates = self._alone({one.path: one.values for one in scans})
+        useful = [
+            replace(one, rates=np.nan_to_num(rates[one.path], nan=0.0))
+            for one in scans
+            if np.nanmax(rates[one.path], initial=0.0) > self.rate * (1 + NO_EFFECT)
+        ]
+        needed = self._refined([b for one in useful if (b := one.bracket(self.target)) is not None])
+        return [one.lever(needed.get(one.path)) for one in useful]
+
+    def _scan(self, path: str) -> _Scan | None:
+        """Return the values to try of one knob; None where there are none."""
         defined = lever_knob(self.scenario, path)
         if defined is None:
             return None
         now = lever_now(self.scenario, path)
         bounded = within_limits(defined, self.limits.get(path, ()), now)
-        knob = bounded.knob
-        values = scan(self.scenario, knob, now)
-        if values.size == 0:
-            return None
-        rates = np.nan_to_num(self.rates({path: values}, values.shape), nan=0.0)
-        if rates.max() <= self.rate * (1 + NO_EFFECT):
-            return None
-        away = distance(now, values)
-        top = np.flatnonzero(rates >= rates.max() * (1 - NO_EFFECT))
-        best = int(top[away[top].argmin()])
-        needed = None
-        reaching = np.flatnonzero(rates >= self.target)
-        if reaching.size:
-            nearest = int(reaching[away[reaching].argmin()])
-            needed = self._refined(path, knob, now, values, nearest)
-        return Lever(
-            path,
-            knob.label,
-            knob.shown_unit,
-            now,
-            needed,
-            float(values[best]),
-            float(rates[best]),
-            bounded.limit_at(float(values[best])),
-        )
+        values = scan(self.scenario, bounded.knob, now)
+        return _Scan(path, bounded, now, values) if values.size else None
 
-    def _refined(
-        self, path: str, knob: Knob, now: float | str, values: Values, index: int
-    ) -> float:
-        """Return the value nearest to now within the bracket that ends at a reaching value."""
-        reaching: float = values[index].item()
-        if isinstance(now, str) or knob.scale in ("powers_of_two", "divisors"):
-            return reaching
-        failing: float = values[index + (1 if reaching < now else -1)].item()
+    def _alone(self, tried: Mapping[str, Values]) -> dict[str, Array]:
+        """Return rates over each knob's values, all others as they are.
+
+        One evaluation has the knobs of few values; a word has no array to put its knob in.
+        """
+        together = [
+            path
+            for path, values in tried.items()
+            if values.size <= FEW_VALUES and not isinstance(lever_now(self.scenario, path), str)
+        ]
+        found = {
+            path: self.rates({path: values}, values.shape)
+            for path, values in tried.items()
+            if path not in together
+        }
+        if together:
+            changes = [changes_of(self.scenario, path, tried[path]) for path in together]
+            ends = np.cumsum([tried[path].size for path in together])
+            rates = rate_of(stacked(self.scenario, changes), self.phase)
+            parts = np.split(np.broadcast_to(rates, ends[-1]), ends[:-1])
+            found |= zip(together, parts, strict=True)
+        return found
+
+    def _refined(self, brackets: Iterable[_Bracket]) -> dict[str, float]:
+        """Return by path the value nearest to now within the bracket that reaches the target."""
+        found = {bracket.path: bracket for bracket in brackets}
         for _ in range(ROUNDS):
-            cuts = between(failing, reaching, SECTIONS, knob.whole)
-            rates = self.rates({path: cuts}, cuts.shape)
-            first = int(np.flatnonzero(rates >= self.target)[0])
-            reaching, failing = cuts[first].item(), cuts[max(first - 1, 0)].item()
-            if knob.whole and abs(reaching - failing) <= 1:
-                break
-        return float(reaching)
+            cuts = {path: one.cuts() for path, one in found.items() if one.is_open}
+            for path, rates in self._alone(cuts).items():
+                first = int(np.flatnonzero(rates >= self.target)[0])
+                found[path] = found[path].cut(cuts[path], first)
+        return {path: float(bracket.reaching) for path, bracket in found.items()}
 
     def pairs(self, levers: list[Lever]) -> tuple[Pair, ...]:
         """Return the pairs that are cheaper than either knob alone, the cheapest first."""
