@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 
 import numpy as np
@@ -42,12 +43,16 @@ def thinned(rows: Codes, values: Array, most: int) -> Codes:
     x, y = np.log(rows), np.asarray(values, dtype=np.float64)
     allowed = SAME_CURVE * max(float(np.ptp(y)), np.finfo(np.float64).tiny)
     chosen = [0, rows.size - 1] if rows.size > 1 else [0]
+    away = np.abs(y - np.interp(x, x[chosen], y[chosen]))
     while len(chosen) < min(most, rows.size):
-        away = np.abs(y - np.interp(x, x[chosen], y[chosen]))
         farthest = int(away.argmax())
         if away[farthest] <= allowed:
             break
-        chosen = sorted([*chosen, farthest])
+        place = bisect(chosen, farthest)
+        chosen.insert(place, farthest)
+        # Only the lines to its two neighbours are new.
+        knees, part = chosen[place - 1 : place + 2], slice(chosen[place - 1], chosen[place + 1] + 1)
+        away[part] = np.abs(y[part] - np.interp(x[part], x[knees], y[knees]))
     found: Codes = np.asarray(chosen, dtype=np.int64)
     return found
 

@@ -196,12 +196,15 @@ def _value(evaluation: Evaluation, name: str, read: Reader) -> float | None:
 
 def different_inputs(scenarios: Sequence[Scenario]) -> tuple[InputRow, ...]:
     """Return the inputs that are not the same in all scenarios, in the order of a scenario."""
-    paths = dict.fromkeys(path for scenario in scenarios for path in paths_of(scenario))
+    known = [dict.fromkeys(paths_of(scenario)) for scenario in scenarios]
     rows = []
-    for path in paths:
+    for path in dict.fromkeys(path for paths in known for path in paths):
         if path == "name":
             continue
-        raw = tuple(_raw(scenario, path) for scenario in scenarios)
+        raw = tuple(
+            _raw(scenario, path) if path in paths else None
+            for scenario, paths in zip(scenarios, known, strict=True)
+        )
         if any(value != raw[0] for value in raw):
             label = next(filter(None, (_label(scenario, path) for scenario in scenarios)), path)
             values = tuple(_text(scenario, path) for scenario in scenarios)
@@ -210,8 +213,6 @@ def different_inputs(scenarios: Sequence[Scenario]) -> tuple[InputRow, ...]:
 
 
 def _raw(scenario: Scenario, path: str) -> object:
-    if path not in paths_of(scenario):
-        return None
     if path in ("chip", "model"):
         document = scenario.chip_document() if path == "chip" else scenario.model_document()
         return document.model_dump_json()

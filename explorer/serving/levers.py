@@ -240,9 +240,12 @@ def _group_knob(scenario: Scenario, paths: tuple[str, ...]) -> Knob:
 
 
 def _with(values: Values, now: object) -> Values:
+    """Return ascending values with the present one at its place among them."""
     if isinstance(now, bool) or not isinstance(now, int | float):
         return values
-    return np.unique(np.append(values, np.asarray(now, dtype=values.dtype)))
+    place = int(np.searchsorted(values, now))
+    known = place < values.size and values[place] == now
+    return values if known else np.insert(values, place, now)
 
 
 def _shared_words(knobs: list[Knob]) -> str:

@@ -41,7 +41,7 @@ from explorer.serving.levers import (
 
 Phase = Literal["prefill", "decode", "service"]
 PHASES: tuple[Phase, ...] = ("prefill", "decode", "service")
-CLUSTERS = "workload.clusters_total"
+CLUSTERS, STAGES = "workload.clusters_total", ("plan.pp_prefill", "plan.pp_decode")
 SECTIONS, ROUNDS = 257, 5
 FEW_VALUES = 512
 """Values of a knob from which on those of other knobs cost less in an evaluation of their own."""
@@ -286,12 +286,15 @@ class _Problem:
     def _alone(self, tried: Mapping[str, Values]) -> dict[str, Array]:
         """Return rates over each knob's values, all others as they are.
 
-        One evaluation has the knobs of few values; a word has no array to put its knob in.
+        One evaluation has the knobs of few values. Apart are a word, which no array can hold, and
+        the pipeline stages, with which every other plan would be costed as often as they differ.
         """
         together = [
             path
             for path, values in tried.items()
-            if values.size <= FEW_VALUES and not isinstance(lever_now(self.scenario, path), str)
+            if values.size <= FEW_VALUES
+            and path not in STAGES
+            and not isinstance(lever_now(self.scenario, path), str)
         ]
         found = {
             path: self.rates({path: values}, values.shape)

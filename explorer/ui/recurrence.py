@@ -8,10 +8,9 @@ import streamlit as st
 
 from explorer.config.scenario import WORD_FIELDS, Scenario
 from explorer.config.units import human, significant
-from explorer.costs.partition import StageShare
-from explorer.serving.evaluate import Evaluation, evaluate
+from explorer.costs.terms import Stage, slowest_index
+from explorer.serving.evaluate import evaluate
 from explorer.serving.slice_study import rows_of_a_pass
-from explorer.serving.stages import slowest_prefill_share
 from explorer.ui.sidebar import WORD_NAMES
 from explorer.ui.tables import show_table
 
@@ -30,8 +29,9 @@ def section(scenario: Scenario) -> None:
     variants = {word: evaluate(scenario.replacing({PATH: word})) for word in WORD_FIELDS[PATH]}
     rows = float(rows_of_a_pass(scenario))
     st.subheader("What is the recurrence made of?", anchor=False)
-    share = slowest_prefill_share(variants[WHOLE])
-    recurrence = {word: _recurrence(variant, share) for word, variant in variants.items()}
+    held = int(slowest_index(variants[WHOLE].modelled_prefill_stages))
+    stages = {word: variant.modelled_prefill_stages[held] for word, variant in variants.items()}
+    recurrence = {word: _recurrence(stage) for word, stage in stages.items()}
     if recurrence[WHOLE] == 0:
         st.markdown("The slowest stage holds no gated-delta layer, so that it has no recurrence.")
         return
@@ -49,7 +49,8 @@ def section(scenario: Scenario) -> None:
             for word in variants
         ],
     )
-    state_bound = _state_seconds(variants[WHOLE], share)
+    roof = variants[WHOLE].machine.roofs[0]
+    state_bound = _moved(stages[WHOLE]) / float(roof.bandwidth_bytes_per_second)
     st.caption(
         "Of a token, 256 Duplicate instructions broadcast rows (two for each row of the state) and "
         "128 Axpy make the rank-1 update (one for each). Reading and writing the state once a "
@@ -88,14 +89,11 @@ def _timed(scenario: Scenario) -> str:
     return "pass" if int(scenario.plan.pp_prefill) == 1 else "slowest stage"
 
 
-def _recurrence(evaluation: Evaluation, share: StageShare) -> float:
-    """Return the recurrence's time in a stage that holds ``share`` [s]."""
-    terms = evaluation.machine.prefill_stage(share).terms
-    return sum(float(term.seconds) for term in terms if term.name == TERM)
+def _recurrence(stage: Stage) -> float:
+    """Return the recurrence's time in a stage [s]."""
+    return sum(float(term.seconds) for term in stage.terms if term.name == TERM)
 
 
-def _state_seconds(evaluation: Evaluation, share: StageShare) -> float:
-    """Return how long the stage's state takes to read and write once at the first roof [s]."""
-    terms = evaluation.machine.prefill_stage(share).terms
-    moved = sum(float(term.bytes) for term in terms if term.name == TERM)
-    return moved / float(evaluation.machine.roofs[0].bandwidth_bytes_per_second)
+def _moved(stage: Stage) -> float:
+    """Return what a stage reads and writes of its state once [B]."""
+    return sum(float(term.bytes) for term in stage.terms if term.name == TERM)
