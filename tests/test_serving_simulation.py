@@ -153,7 +153,7 @@ def random_case(seed):
 @pytest.mark.parametrize("seed", range(40))
 def test_every_request_is_where_an_independent_model_has_it(seed):
     s, pools, trace = random_case(seed)
-    times = ServiceTimes(s)
+    times = ServiceTimes(evaluate(s))
     numbers = numbers_of(s, pools)
     columns = (trace.arrival_seconds, trace.prompt_tokens, trace.output_tokens)
     requests = list(zip(*(column.tolist() for column in columns), strict=True))
@@ -239,7 +239,7 @@ def test_cards_that_are_shared_prefill_a_batch_and_then_decode_it(seed):
     )
     trace = random_trace(random, 60, 10 ** random.uniform(-2, 1))
     result, found = rows_of(s, trace)
-    expected = shared_ends(s, trace, ServiceTimes(s))
+    expected = shared_ends(s, trace, ServiceTimes(evaluate(s)))
     np.testing.assert_allclose(found["end_seconds"], expected, rtol=1e-9)
     assert result.buffer is None
     assert result.caches[0].place == "cards"
@@ -511,7 +511,7 @@ def test_pools_share_one_queue():
 def test_service_times_are_what_evaluate_says_of_these_lengths(preset):
     s = preset_scenario(preset).replacing({"simulation.unfilled": "by_size"})
     random = np.random.default_rng(1)
-    times = ServiceTimes(s)
+    times = ServiceTimes(evaluate(s))
     for _ in range(12):
         prompt, output = int(random.integers(1, 5000)), int(random.integers(2, 900))
         size = int(random.integers(1, 9))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 from explorer.serving.arrivals import RequestBlock
@@ -17,6 +19,9 @@ class Request(NamedTuple):
     arrival_seconds: float
     prompt_tokens: int
     output_tokens: int
+
+
+ARRIVAL, PROMPT, OUTPUT = map(attrgetter, ("arrival_seconds", "prompt_tokens", "output_tokens"))
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,10 @@ class Queue:
 
     def __init__(self, blocks: Iterable[RequestBlock], cutting: Cutting) -> None:
         """Start at the first request of the blocks, which are read as they are needed."""
-        self._requests = _each(blocks)
-        self._next = next(self._requests, None)
+        self._blocks = iter(blocks)
+        self._read = 0
+        self._coming: deque[Request] = deque()
+        self._look_ahead(1)
         self._cutting = cutting
         self._in_batch = 0
         self._cut: deque[list[Request]] = deque()
@@ -65,7 +72,7 @@ class Queue:
     @property
     def exhausted(self) -> bool:
         """Whether no request is left."""
-        return self._next is None and not self._cut
+        return not self._coming and not self._cut
 
     def launch(self, free_seconds: float) -> Launch | None:
         """Return the next micro-batch for a pipeline that is free from then on, or None."""
@@ -81,7 +88,7 @@ class Queue:
         """Return the next whole batch, sorted where the policy says so, or None."""
         taken = self._gather(self._cutting.batch, free_seconds)
         if taken is not None and self._cutting.by_length:
-            taken.requests.sort(key=_prompt)
+            taken.requests.sort(key=PROMPT)
         return taken
 
     def _launch_sorted(self, free_seconds: float) -> Launch | None:
@@ -95,43 +102,31 @@ class Queue:
 
     def _gather(self, most: int, free_seconds: float) -> Launch | None:
         """Take up to ``most`` requests: those there are when a free pipeline stops waiting."""
-        following = self._next
-        if following is None:
+        self._look_ahead(most + 1)
+        coming = self._coming
+        if not coming:
             return None
-        source = self._requests
-        deadline = max(free_seconds, following.arrival_seconds + self._cutting.waiting_seconds)
-        taken: list[Request] = []
-        while following is not None and following.arrival_seconds <= deadline and len(taken) < most:
-            taken.append(following)
-            following = next(source, None)
-        self._next = following
-        if len(taken) == most or following is None:
+        deadline = max(free_seconds, coming[0].arrival_seconds + self._cutting.waiting_seconds)
+        there = bisect_right(coming, deadline, 0, min(most, len(coming)), key=ARRIVAL)
+        taken = [coming.popleft() for _ in range(there)]
+        if there == most or not coming:
             return Launch(max(free_seconds, taken[-1].arrival_seconds), taken)
         return Launch(deadline, taken)
+
+    def _look_ahead(self, requests: int) -> None:
+        """Read blocks until so many requests are at hand, or all that there are."""
+        while len(self._coming) < requests:
+            block = next(self._blocks, None)
+            if block is None:
+                return
+            first, self._read = self._read, self._read + block.arrival_seconds.size
+            columns = (block.arrival_seconds, block.prompt_tokens, block.output_tokens)
+            numbers = range(first, self._read)
+            rows = zip(numbers, *(part.tolist() for part in columns), strict=True)
+            self._coming.extend(map(Request._make, rows))
 
 
 def cut(requests: list[Request], micro_batch: int) -> Iterator[list[Request]]:
     """Yield consecutive groups of ``micro_batch`` requests, the last perhaps smaller."""
     for first in range(0, len(requests), micro_batch):
         yield requests[first : first + micro_batch]
-
-
-def _each(blocks: Iterable[RequestBlock]) -> Iterator[Request]:
-    first = 0
-    for block in blocks:
-        size = block.arrival_seconds.size
-        yield from map(
-            Request._make,
-            zip(
-                range(first, first + size),
-                block.arrival_seconds.tolist(),
-                block.prompt_tokens.tolist(),
-                block.output_tokens.tolist(),
-                strict=True,
-            ),
-        )
-        first += size
-
-
-def _prompt(request: Request) -> int:
-    return request.prompt_tokens

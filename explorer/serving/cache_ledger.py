@@ -37,7 +37,7 @@ class OccupancySeries:
             self._peaks.append(self._level)
             self._counts.append(self._counts[-1] if self._counts else (0, 0, 0))
         self._level = level
-        self._peaks[place] = _most([self._peaks[place], level])
+        self._peaks[place] = _most(self._peaks[place], level)
         self._counts[place] = (admitted, released, sum(level))
 
     def occupancy(self, request_bytes: float) -> Occupancy:
@@ -50,12 +50,13 @@ class OccupancySeries:
     def _merge(self) -> None:
         self._interval *= 2
         starts = range(0, len(self._peaks), 2)
-        self._peaks = [_most(self._peaks[first : first + 2]) for first in starts]
+        self._peaks = [
+            _most(self._peaks[first], self._peaks[first : first + 2][-1]) for first in starts
+        ]
         self._counts = [self._counts[first : first + 2][-1] for first in starts]
 
 
-def _most(levels: list[Level]) -> Level:
-    first, last = levels[0], levels[-1]
+def _most(first: Level, last: Level) -> Level:
     return max(first[0], last[0]), max(first[1], last[1]), max(first[2], last[2])
 
 
@@ -135,8 +136,6 @@ class CacheLedger:
 
     def _note(self, seconds: float) -> None:
         level = (self.prefill, self.buffer, self.decode)
-        peaks = self.peaks
-        for place, held in enumerate(level):
-            peaks[place] = max(peaks[place], held)
+        self.peaks = list(map(max, self.peaks, level))
         if self._series is not None:
             self._series.add(seconds, level, self.admitted, self.released)

@@ -4,42 +4,9 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from explorer.serving.batching import Request
-
-
-class CachedRequest:
-    """A request whose prefill is done.
-
-    Attributes:
-        request: the request.
-        prefill_seconds: when its prefill started [s].
-        finish_seconds: when the last prefill stage had computed it [s].
-        taken_seconds: when the buffer took its cache [s].
-        first_token_seconds: when its first token and the end of its cache were there [s].
-    """
-
-    __slots__ = (
-        "finish_seconds",
-        "first_token_seconds",
-        "prefill_seconds",
-        "request",
-        "taken_seconds",
-    )
-
-    def __init__(
-        self,
-        request: Request,
-        prefill_seconds: float,
-        finish_seconds: float,
-        taken_seconds: float,
-        first_token_seconds: float,
-    ) -> None:
-        """Keep when things happened."""
-        self.request = request
-        self.prefill_seconds = prefill_seconds
-        self.finish_seconds = finish_seconds
-        self.taken_seconds = taken_seconds
-        self.first_token_seconds = first_token_seconds
+from explorer.serving.batching import OUTPUT, PROMPT
+from explorer.serving.prefilled import Prefilled
+from explorer.serving.service_times import ServiceTimes
 
 
 class DecodeWork:
@@ -48,34 +15,38 @@ class DecodeWork:
     Attributes:
         number: number in order of pulling.
         slot: which of the pool's slots it sits in, from 0.
-        requests: its requests.
+        parts: its requests.
+        count: how many they are.
         seconds: time of one step on one stage, padded to the longest [s].
         start_seconds: when its first step started.
-        most_output_tokens: output tokens of its longest request, until when it keeps its slot.
+        output_tokens: output tokens of its requests; until the most it keeps its slot.
         ends: when requests with so many output tokens got the last one [s].
     """
 
     __slots__ = (
+        "count",
         "ends",
         "most_output_tokens",
         "number",
-        "requests",
+        "output_tokens",
+        "parts",
         "seconds",
         "slot",
         "start_seconds",
     )
 
-    def __init__(
-        self, number: int, slot: int, requests: list[CachedRequest], seconds: float
-    ) -> None:
+    def __init__(self, number: int, slot: int, parts: list[Prefilled], times: ServiceTimes) -> None:
         """Describe a micro-batch that has not started."""
+        requests = [request for part in parts for request in part.requests]
         self.number = number
         self.slot = slot
-        self.requests = requests
-        self.seconds = seconds
+        self.parts = parts
+        self.count = len(requests)
         self.start_seconds = 0.0
-        self.most_output_tokens = max(cached.request.output_tokens for cached in requests)
+        self.output_tokens = set(map(OUTPUT, requests))
+        self.most_output_tokens = max(self.output_tokens)
         self.ends: dict[int, float] = {}
+        self.seconds = times.decode(self.count, max(map(PROMPT, requests)), self.most_output_tokens)
 
 
 class DecodeRing:
@@ -108,7 +79,7 @@ class DecodeRing:
         self._in_flight.append(work.seconds)
         self._round_seconds = self.stages * max(self._in_flight)
         self.busy_seconds += steps * work.seconds
-        for tokens in {cached.request.output_tokens for cached in work.requests}:
+        for tokens in work.output_tokens:
             if tokens > 1:
                 heappush(self._ends, (self._rounds + (tokens - 1), work.number, tokens, work))
         return True

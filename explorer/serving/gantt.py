@@ -40,5 +40,4 @@ class Gantt:
             return
         self._decode_left -= 1
         place: tuple[StagePool, int, int] = ("decode", work.slot + 1, 0)
-        count = len(work.requests)
-        self.spans.append(StageSpan(*place, "decode", work.number, count, start, seconds))
+        self.spans.append(StageSpan(*place, "decode", work.number, work.count, start, seconds))

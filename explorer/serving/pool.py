@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from explorer.serving.batching import Launch
+from explorer.serving.batching import PROMPT, Launch, Request
 from explorer.serving.cache_ledger import CacheLedger
-from explorer.serving.decode_ring import CachedRequest, DecodeRing, DecodeWork
+from explorer.serving.decode_ring import DecodeRing, DecodeWork
 from explorer.serving.gantt import Gantt
 from explorer.serving.prefill_line import PrefillLine, PrefillWork
+from explorer.serving.prefilled import Prefilled, PrefilledRequests
 from explorer.serving.service_times import ServiceTimes
 
 Handler = Callable[[float, int], None]
@@ -112,17 +113,17 @@ class Pool:
         self._launched = self._pulled = self._in_prefill = 0
         self._line_unknown = [False] * shape.lines
         self._finished_lines: deque[int] = deque()
-        self._buffer: deque[CachedRequest] = deque()
+        self._buffer = PrefilledRequests()
         self._slots = list(range(shape.decode_stages))
         self._pulled_works: dict[int, DecodeWork] = {}
-        self._deadline_of: CachedRequest | None = None
+        self._deadline_of: Request | None = None
         self._ring_plan = 0
 
     # Prefill ----------------------------------------------------------------------------------
 
     def launch(self, line: int, launch: Launch) -> None:
         """Let a micro-batch into a pipeline whose first stage is free."""
-        prompt = max(request.prompt_tokens for request in launch.requests)
+        prompt = max(map(PROMPT, launch.requests))
         seconds, tail = self._around.times.prefill(len(launch.requests), prompt)
         work = PrefillWork(self._launched, launch.requests, seconds, tail)
         self._launched += 1
@@ -169,11 +170,10 @@ class Pool:
         count = int(min(self._room(), len(work.requests) - work.taken))
         if count <= 0:
             return False
-        entry, finish = work.leaves[0], work.finish_seconds
-        first_token = seconds + work.tail_seconds
         moved = work.requests[work.taken : work.taken + count]
-        self._buffer.extend(
-            CachedRequest(request, entry, finish, seconds, first_token) for request in moved
+        first_token = seconds + work.tail_seconds
+        self._buffer.add(
+            Prefilled(moved, work.leaves[0], work.finish_seconds, seconds, first_token)
         )
         work.taken += count
         if self._shape.has_buffer:
@@ -201,26 +201,23 @@ class Pool:
         while self._slots and self._buffer:
             count = shape.micro_batch
             if len(self._buffer) < count:
-                first = self._buffer[0]
+                first = self._buffer.first
                 deadline = first.taken_seconds + shape.waiting_seconds
                 last = self._in_prefill == 0 and self._around.no_more(seconds)
                 if seconds < deadline and not last:
-                    if self._deadline_of is not first and math.isfinite(deadline):
-                        self._deadline_of = first
+                    if self._deadline_of is not first.requests[0] and math.isfinite(deadline):
+                        self._deadline_of = first.requests[0]
                         self._around.clock.plan(deadline, self.settle)
                     return
                 count = len(self._buffer)
-            self._start(seconds, [self._buffer.popleft() for _ in range(count)])
+            self._start(seconds, self._buffer.take(count))
 
-    def _start(self, seconds: float, requests: list[CachedRequest]) -> None:
-        longest = max(cached.request.output_tokens for cached in requests)
-        prompt = max(cached.request.prompt_tokens for cached in requests)
-        step = self._around.times.decode(len(requests), prompt, longest) if longest > 1 else 0.0
-        work = DecodeWork(self._pulled, heappop(self._slots), requests, step)
+    def _start(self, seconds: float, parts: list[Prefilled]) -> None:
+        work = DecodeWork(self._pulled, heappop(self._slots), parts, self._around.times)
         self._pulled += 1
         if self._shape.has_buffer:
-            self.ledger.pull(seconds, len(requests))
-        ready = max(cached.first_token_seconds for cached in requests)
+            self.ledger.pull(seconds, work.count)
+        ready = max([part.first_token_seconds for part in parts])
         self._pulled_works[work.number] = work
         if ready > seconds:
             self._around.clock.plan(ready, self._decode, work.number)
@@ -254,7 +251,7 @@ class Pool:
 
     def _leave_ring(self, work: DecodeWork, seconds: float) -> None:
         heappush(self._slots, work.slot)
-        self.ledger.release(seconds, len(work.requests))
+        self.ledger.release(seconds, work.count)
         if self._gantt is not None:
             self._gantt.add_decode(work, seconds)
         self._around.finished(self.number, work, seconds)

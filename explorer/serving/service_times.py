@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from explorer.config.scenario import Scenario
 from explorer.costs.arrays import Codes
 from explorer.serving.evaluate import Evaluation, evaluate
 
@@ -20,15 +19,14 @@ class ServiceTimes:
     Where a person typed measured times they hold for every length and size.
     """
 
-    def __init__(self, scenario: Scenario) -> None:
-        """Prepare tables; nothing is priced yet."""
-        self._scenario = scenario
+    def __init__(self, own: Evaluation) -> None:
+        """Prepare tables from what is known of the scenario; nothing else is priced yet."""
+        self._scenario = scenario = own.inputs.scenario
         self._full_prefill = int(scenario.plan.micro_batch_prefill)
         self._full_decode = int(scenario.plan.micro_batch_decode)
         self._by_size = scenario.simulation.unfilled == "by_size"
         self._prefill: dict[tuple[int, int], list[tuple[float, float]]] = {}
         self._decode: dict[tuple[int, int], list[float]] = {}
-        own = evaluate(scenario)
         measured = scenario.measured
         self._own_prefill = measured.prefill_seconds is not None
         self._own_decode = measured.decode_seconds is not None
@@ -52,13 +50,15 @@ class ServiceTimes:
         return table[place]
 
     def decode(self, requests: int, prompt_tokens: int, output_tokens: int) -> float:
-        """Return the stage time of one decode step at mean context [s].
+        """Return the stage time of one decode step at mean context [s]; zero without a step.
 
         Args:
             requests: requests in it, which only count with ``unfilled`` ``by_size``.
             prompt_tokens: its longest prompt.
-            output_tokens: its longest output, at least 2.
+            output_tokens: its longest output; prefill gives the first token.
         """
+        if output_tokens <= 1:
+            return 0.0
         if self._own_decode:
             return self._step
         size = requests if self._by_size else self._full_decode

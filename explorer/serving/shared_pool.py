@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from explorer.serving.batching import Launch, cut
+from explorer.serving.batching import PROMPT, Launch, cut
 from explorer.serving.cache_ledger import CacheLedger
-from explorer.serving.decode_ring import CachedRequest, DecodeRing, DecodeWork
+from explorer.serving.decode_ring import DecodeRing, DecodeWork
 from explorer.serving.gantt import Gantt
 from explorer.serving.pool import Surroundings
 from explorer.serving.prefill_line import PrefillLine, PrefillWork
+from explorer.serving.prefilled import Prefilled, PrefilledRequests
 
 
 class SharedPool:
@@ -40,8 +41,8 @@ class SharedPool:
         cached, prefilled = self._prefill(launch)
         clock.plan(prefilled, self._hand_over, len(launch.requests))
         end = prefilled
-        for first in range(0, len(cached), self._decode_size):
-            work = self._decode_work(cached[first : first + self._decode_size])
+        while cached:
+            work = self._decode_work(cached.take(min(self._decode_size, len(cached))))
             if not self.ring.enter(work, prefilled):
                 self._plan_leaving(work, prefilled)
         while (seconds := self.ring.next_end_seconds) is not None:
@@ -51,12 +52,12 @@ class SharedPool:
                 end = seconds
         self._around.line_free(self.number, 0, end)
 
-    def _prefill(self, launch: Launch) -> tuple[list[CachedRequest], float]:
+    def _prefill(self, launch: Launch) -> tuple[PrefilledRequests, float]:
         """Return the requests with their caches, and when the last prefill is done [s]."""
         entry, finish = launch.seconds, launch.seconds
-        cached: list[CachedRequest] = []
+        cached = PrefilledRequests()
         for requests in cut(launch.requests, self._prefill_size):
-            prompt = max(request.prompt_tokens for request in requests)
+            prompt = max(map(PROMPT, requests))
             seconds, _ = self._around.times.prefill(len(requests), prompt)
             work = PrefillWork(self._prefilled, requests, seconds, 0.0)
             self._prefilled += 1
@@ -64,17 +65,14 @@ class SharedPool:
             finish = work.finish_seconds
             self.line.take(finish)
             entry = self.line.free_seconds or finish
-            start = work.leaves[0]
-            cached += [CachedRequest(one, start, finish, finish, finish) for one in requests]
+            cached.add(Prefilled(requests, work.leaves[0], finish, finish, finish))
             if self._gantt is not None:
                 self._gantt.add_prefill(0, work)
         return cached, finish
 
-    def _decode_work(self, cached: list[CachedRequest]) -> DecodeWork:
-        prompt = max(one.request.prompt_tokens for one in cached)
-        longest = max(one.request.output_tokens for one in cached)
-        step = self._around.times.decode(len(cached), prompt, longest) if longest > 1 else 0.0
-        work = DecodeWork(self._decoded, self._decoded % self.ring.stages, cached, step)
+    def _decode_work(self, parts: list[Prefilled]) -> DecodeWork:
+        slot = self._decoded % self.ring.stages
+        work = DecodeWork(self._decoded, slot, parts, self._around.times)
         self._decoded += 1
         return work
 
@@ -90,7 +88,7 @@ class SharedPool:
 
     def _leave(self, seconds: float, number: int) -> None:
         work = self._leaving.pop(number)
-        self.ledger.release(seconds, len(work.requests))
+        self.ledger.release(seconds, work.count)
         if self._gantt is not None:
             self._gantt.add_decode(work, seconds)
         self._around.finished(self.number, work, seconds)

@@ -74,13 +74,13 @@ class _Run:
         self.tally = Tally(plan.requests, plan.scenario.limits, every, reader)
         self._queue = Queue(plan.blocks(), plan.cutting())
         self._no_more_seconds = math.inf
-        self._queued = self._early = 0.0
+        self._queued = 0.0
         shared = plan.evaluation.inputs.shared
         place: StagePool = "cards" if shared else "prefill"
         self.gantt = Gantt(detail.micro_batches, detail.gantt_start_seconds, place)
         around = Surroundings(
             clock=self.clock,
-            times=ServiceTimes(plan.scenario),
+            times=ServiceTimes(plan.evaluation),
             finished=self._finished,
             line_free=self._line_free,
             no_more=lambda seconds: seconds >= self._no_more_seconds,
@@ -112,7 +112,9 @@ class _Run:
         """
         seconds = self.tally.last_seconds
         held = sum(sum(pool.ledger.areas) for pool in self.pools)
-        return (self._queued + held - self._early) / seconds if seconds > 0 else math.nan
+        return (
+            (self._queued + held - self.tally.early_seconds) / seconds if seconds > 0 else math.nan
+        )
 
     def _line_free(self, pool: int, line: int, seconds: float) -> None:
         self.clock.plan(seconds, self._feed, pool * self._lines + line)
@@ -127,7 +129,7 @@ class _Run:
             launch = self._queue.launch(seconds)
         if launch is None:
             return
-        self._queued += sum(launch.seconds - one.arrival_seconds for one in launch.requests)
+        self._queued += sum([launch.seconds - one.arrival_seconds for one in launch.requests])
         if isinstance(pool, SharedPool):
             pool.launch(launch)
             return
@@ -140,8 +142,4 @@ class _Run:
                     self.clock.plan(launch.seconds, other.settle)
 
     def _finished(self, pool: int, work: DecodeWork, seconds: float) -> None:
-        self.tally.finish(pool, work.requests, work.start_seconds, work.ends, seconds)
-        for cached in work.requests:
-            output = cached.request.output_tokens
-            end = work.ends[output] if output > 1 else cached.first_token_seconds
-            self._early += seconds - end
+        self.tally.finish(pool, work, seconds)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 
 import numpy as np
 
 from explorer.config.sections import Limits
 from explorer.costs.arrays import Array
-from explorer.serving.decode_ring import CachedRequest
+from explorer.serving.batching import Request
+from explorer.serving.decode_ring import DecodeWork
 from explorer.serving.distribution import Distribution
 from explorer.serving.simulation_results import RequestRows, RowReader
 
@@ -112,7 +114,10 @@ class Trend:
 
 
 class Tally:
-    """Everything counted over finished requests of all pools, in bounded memory."""
+    """Everything counted over finished requests of all pools, in bounded memory.
+
+    ``early_seconds`` is how long requests with their last token wait for their micro-batch [s].
+    """
 
     def __init__(
         self, requests: int, limits: Limits, curve_every: int, reader: RowReader | None
@@ -128,57 +133,49 @@ class Tally:
         self.trend = Trend(requests)
         self._limits = limits
         self._reader = reader
-        self._rows: list[tuple[float, ...]] = []
+        self.early_seconds = 0.0
+        self._requests: list[Request] = []
+        self._ends: list[float] = []
+        self._parts: list[tuple[float, ...]] = []
 
-    def finish(
-        self,
-        pool: int,
-        cached: list[CachedRequest],
-        start_seconds: float,
-        ends: dict[int, float],
-        seconds: float,
-    ) -> None:
+    def finish(self, pool: int, work: DecodeWork, seconds: float) -> None:
         """Count the requests of a decode micro-batch that leaves.
 
         Args:
             pool: number of the pool.
-            cached: its requests.
-            start_seconds: start of its first decode step [s].
-            ends: when requests with so many output tokens, above 1, got the last one [s].
+            work: the micro-batch.
             seconds: when it leaves [s].
         """
-        tokens = 0
-        rows = self._rows
-        for one in cached:
-            number, arrival, prompt, output = one.request
-            tokens += output
-            first = one.first_token_seconds
-            rows.append(
-                (
-                    number,
-                    pool,
-                    prompt,
-                    output,
-                    arrival,
-                    one.prefill_seconds,
-                    one.finish_seconds,
-                    one.taken_seconds,
-                    first,
-                    start_seconds,
-                    ends[output] if output > 1 else first,
-                )
-            )
-        self.curve.add(seconds, tokens, len(cached))
-        if len(rows) >= BLOCK_ROWS:
+        tokens, ends = 0, work.ends
+        for part in work.parts:
+            requests, *moments = part
+            outputs = [request.output_tokens for request in requests]
+            tokens += sum(outputs)
+            first = part.first_token_seconds
+            self._ends += [ends[output] if output > 1 else first for output in outputs]
+            self._requests += requests
+            self._parts.append((len(requests), pool, *moments, work.start_seconds, seconds))
+        self.curve.add(seconds, tokens, work.count)
+        if len(self._requests) >= BLOCK_ROWS:
             self.flush()
 
     def flush(self) -> None:
         """Count what waits to be counted."""
-        if self._rows:
-            self._count(np.array(self._rows, dtype=np.float64).T)
-            self._rows = []
+        if not self._requests:
+            return
+        flat = np.fromiter(chain.from_iterable(self._requests), np.float64)
+        number, arrival, prompt, output = flat.reshape(len(self._requests), -1).T
+        counts, *common = np.array(self._parts, dtype=np.float64).T
+        times = np.repeat(common, counts.astype(np.int64), axis=1)
+        pool, prefill, finish, taken, first, start, leaving = times
+        end = np.array(self._ends)
+        # One after the other, as they left: the sum is the same however they are blocked.
+        self.early_seconds = float(np.append(self.early_seconds, leaving - end).cumsum()[-1])
+        columns = number, pool, prompt, output, arrival, prefill, finish, taken, first, start, end
+        self._count(columns)
+        self._requests, self._ends, self._parts = [], [], []
 
-    def _count(self, columns: Array) -> None:
+    def _count(self, columns: tuple[Array, ...]) -> None:
         number, pool, prompt, output, arrival, prefill, finish, taken, first, start, end = columns
         ttft, total = first - arrival, end - arrival
         with np.errstate(invalid="ignore", divide="ignore"):

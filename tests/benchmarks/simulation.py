@@ -73,7 +73,7 @@ def bare_loop(arrivals: list[float]) -> float:
 
 
 def _simpy(s: Scenario, trace: Trace) -> Model:
-    times = ServiceTimes(s)
+    times = ServiceTimes(evaluate(s))
     columns = (trace.arrival_seconds, trace.prompt_tokens, trace.output_tokens)
     requests = list(zip(*(column.tolist() for column in columns), strict=True))
     pools = s.workload.clusters_total // int(evaluate(s).clusters)
@@ -117,7 +117,7 @@ def memory():
     print("peak memory of a summary while it runs")
     for requests in GROWING_REQUESTS:
         s = scenario(MT3000, simulation__requests=requests)
-        ServiceTimes(s).prefill(1, 512)
+        ServiceTimes(evaluate(s)).prefill(1, 512)
         tracemalloc.start()
         simulate(s, detail=Detail())
         _, peak = tracemalloc.get_traced_memory()
