@@ -279,16 +279,16 @@ CONSERVED = [
 @pytest.mark.parametrize("preset", [MT3000, ASCEND])
 def test_bytes_admitted_are_released_or_resident_at_every_instant(preset, changes, monkeypatch):
     noted = []
-    note = CacheLedger._note
+    move = CacheLedger._move
 
-    def checked(self, seconds):
+    def checked(self, seconds, **changes):
+        move(self, seconds, **changes)
         held = (self.prefill, self.buffer, self.decode)
         assert min(held) >= 0
         assert self.admitted == self.released + sum(held)
         noted.append(seconds)
-        note(self, seconds)
 
-    monkeypatch.setattr(CacheLedger, "_note", checked)
+    monkeypatch.setattr(CacheLedger, "_move", checked)
     result = run({"simulation.requests": 2000, **changes}, preset)
     assert len(noted) > 100
     occupancy = result.occupancy

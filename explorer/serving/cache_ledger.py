@@ -37,7 +37,7 @@ class OccupancySeries:
             self._peaks.append(self._level)
             self._counts.append(self._counts[-1] if self._counts else (0, 0, 0))
         self._level = level
-        self._peaks[place] = _most(self._peaks[place], level)
+        self._peaks[place] = _most([self._peaks[place], level])
         self._counts[place] = (admitted, released, sum(level))
 
     def occupancy(self, request_bytes: float) -> Occupancy:
@@ -50,13 +50,12 @@ class OccupancySeries:
     def _merge(self) -> None:
         self._interval *= 2
         starts = range(0, len(self._peaks), 2)
-        self._peaks = [
-            _most(self._peaks[first], self._peaks[first : first + 2][-1]) for first in starts
-        ]
+        self._peaks = [_most(self._peaks[first : first + 2]) for first in starts]
         self._counts = [self._counts[first : first + 2][-1] for first in starts]
 
 
-def _most(first: Level, last: Level) -> Level:
+def _most(levels: list[Level]) -> Level:
+    first, last = levels[0], levels[-1]
     return max(first[0], last[0]), max(first[1], last[1]), max(first[2], last[2])
 
 
@@ -86,46 +85,34 @@ class CacheLedger:
 
     def admit(self, seconds: float, requests: int) -> None:
         """Count requests whose prefill starts."""
-        self._until(seconds)
-        self.prefill += requests
         self.admitted += requests
-        self._note(seconds)
+        self._move(seconds, prefill=requests)
 
     def store(self, seconds: float, requests: int) -> None:
         """Move requests from prefill into the buffer."""
-        self._until(seconds)
-        self.prefill -= requests
-        self.buffer += requests
+        self._move(seconds, prefill=-requests, buffer=requests)
         if self.buffer > self._buffer_room and seconds < self.overflow_seconds:
             self.overflow_seconds = seconds
-        self._note(seconds)
 
     def pull(self, seconds: float, requests: int) -> None:
         """Move requests from the buffer to decode."""
-        self._until(seconds)
-        self.buffer -= requests
-        self.decode += requests
-        self._note(seconds)
+        self._move(seconds, buffer=-requests, decode=requests)
 
     def hand_over(self, seconds: float, requests: int) -> None:
         """Move requests from prefill to decode, where there is no buffer between them."""
-        self._until(seconds)
-        self.prefill -= requests
-        self.decode += requests
-        self._note(seconds)
+        self._move(seconds, prefill=-requests, decode=requests)
 
     def release(self, seconds: float, requests: int) -> None:
         """Free what requests held in decode."""
-        self._until(seconds)
-        self.decode -= requests
         self.released += requests
-        self._note(seconds)
+        self._move(seconds, decode=-requests)
 
     def occupancy(self, request_bytes: float) -> Occupancy | None:
         """Return what was held over time, in bytes, where a series was kept."""
         return self._series.occupancy(request_bytes) if self._series is not None else None
 
-    def _until(self, seconds: float) -> None:
+    def _move(self, seconds: float, prefill: int = 0, buffer: int = 0, decode: int = 0) -> None:
+        """Change what each place holds, after counting how long it held what it had."""
         passed = seconds - self._seconds
         if passed > 0:
             areas = self.areas
@@ -133,8 +120,9 @@ class CacheLedger:
             areas[1] += passed * self.buffer
             areas[2] += passed * self.decode
             self._seconds = seconds
-
-    def _note(self, seconds: float) -> None:
+        self.prefill += prefill
+        self.buffer += buffer
+        self.decode += decode
         level = (self.prefill, self.buffer, self.decode)
         self.peaks = list(map(max, self.peaks, level))
         if self._series is not None:

@@ -31,6 +31,11 @@ OF_THE_WORKLOAD = ("context", "ttft", "tpot")
 """Constraints on the scenario's own lengths, which a trace replaces."""
 
 
+def auto_rate(capacity: float) -> float:
+    """Return the arrival rate ``auto`` of a service that serves ``capacity`` [requests/s]."""
+    return AUTO_LOAD * capacity
+
+
 def misfits(scenario: Scenario, traced: bool = False) -> tuple[Constraint, ...]:
     """Return the constraints that keep a scenario from being simulated; none when it fits.
 
@@ -79,9 +84,9 @@ class SimulationPlan:
     def rate(self) -> float:
         """Arrival rate asked for [requests/s]."""
         asked = self.scenario.simulation.rate_requests_per_second
-        if isinstance(asked, str):
-            return AUTO_LOAD * float(steady_requests_per_second(self.evaluation))
-        return float(asked)
+        if not isinstance(asked, str):
+            return float(asked)
+        return auto_rate(float(steady_requests_per_second(self.evaluation)))
 
     @property
     def requests(self) -> int:

@@ -14,9 +14,8 @@ from explorer.plots.simulation import (
     utilisation_figure,
     waiting_figure,
 )
-from explorer.serving.evaluate import evaluate
 from explorer.serving.report import violation_message
-from explorer.serving.simulation_plan import SimulationPlan, misfits
+from explorer.serving.simulation_plan import auto_rate, misfits
 from explorer.serving.simulation_report import verdict
 from explorer.serving.simulation_results import Quantiles, Simulation
 from explorer.ui import state
@@ -87,10 +86,12 @@ def drawn_text(scenario: Scenario, simulation: Simulation) -> str:
         simulation: its run.
     """
     offered = simulation.speed.offered_requests_per_second
+    asked = scenario.simulation.rate_requests_per_second
     if scenario.simulation.arrivals == "saturated" or offered == float("inf"):
         return ""
-    asked = SimulationPlan(scenario, evaluate(scenario), None).rate
-    nominal, drawn = human(asked, "requests/s"), human(offered, "requests/s")
+    if isinstance(asked, str):
+        asked = auto_rate(simulation.speed.capacity_requests_per_second)
+    nominal, drawn = human(float(asked), "requests/s"), human(offered, "requests/s")
     if nominal == drawn:
         return ""
     return (
