@@ -9,7 +9,7 @@ import numpy as np
 
 from explorer.config.sections import Limits
 from explorer.costs.arrays import Array
-from explorer.serving.batching import Request
+from explorer.serving.batching import OUTPUT, Request
 from explorer.serving.decode_ring import DecodeWork
 from explorer.serving.distribution import Distribution
 from explorer.serving.simulation_results import RequestRows, RowReader
@@ -146,13 +146,13 @@ class Tally:
             work: the micro-batch.
             seconds: when it leaves [s].
         """
-        tokens, ends = 0, work.ends
+        tokens = 0
         for part in work.parts:
             requests, *moments = part
-            outputs = [request.output_tokens for request in requests]
+            outputs = list(map(OUTPUT, requests))
             tokens += sum(outputs)
-            first = part.first_token_seconds
-            self._ends += [ends[output] if output > 1 else first for output in outputs]
+            ends = {1: part.first_token_seconds, **work.ends}
+            self._ends += [ends[output] for output in outputs]
             self._requests += requests
             self._parts.append((len(requests), pool, *moments, work.start_seconds, seconds))
         self.curve.add(seconds, tokens, work.count)
