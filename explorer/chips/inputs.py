@@ -126,7 +126,11 @@ def read_numbers(scenario: Scenario, into: type[Numbers]) -> Numbers:
     if missing:
         raise refuse("chip.quantities", "", f"a {chip.family} chip also needs {', '.join(missing)}")
     names = [name for name in known if name in chip.quantities]
-    values = {name: as_float_array(scenario.value(f"hardware.{name}")) for name in names}
+    own = scenario.hardware
+    values = {
+        name: as_float_array(own[name] if name in own else chip.quantities[name].value)
+        for name in names
+    }
     for name, value in values.items():
         if not ("_seconds" in name or name in MAY_BE_ZERO or np.all(value > 0)):
             raise refuse(f"chip.quantities.{name}", value, "expected a number above 0")

@@ -205,11 +205,24 @@ class Evaluation:
     @cached_property
     def clusters(self) -> Array:
         """Clu_pool: clusters of one pool (Eq. 20); with shared placement TP x PP."""
-        i = self.inputs
-        decode = i.tp_decode * i.pp_decode
-        if i.shared:
-            return decode
-        return i.dp_prefill * (i.pp_prefill * i.tp_prefill) + (decode + self.buffer_clusters)
+        if self.inputs.shared:
+            return self.decode_clusters
+        return self.inputs.dp_prefill * self.pipeline_clusters + self.clusters_beside_prefill
+
+    @cached_property
+    def decode_clusters(self) -> Array:
+        """Clusters of one decode pipeline, TP_D x PP_D."""
+        return self.inputs.tp_decode * self.inputs.pp_decode
+
+    @cached_property
+    def pipeline_clusters(self) -> Array:
+        """Clusters of one prefill pipeline, TP_P x PP_P."""
+        return self.inputs.pp_prefill * self.inputs.tp_prefill
+
+    @cached_property
+    def clusters_beside_prefill(self) -> Array:
+        """Clusters of decode and of the buffer."""
+        return self.decode_clusters + self.buffer_clusters
 
     @cached_property
     def pools(self) -> Array:
