@@ -91,6 +91,11 @@ class Inputs:
         return self.array("plan.dp_prefill")
 
     @cached_property
+    def prefill_clusters(self) -> Array:
+        """Clusters of one prefill pipeline, TP_P x PP_P."""
+        return self.tp_prefill * self.pp_prefill
+
+    @cached_property
     def micro_batch_prefill(self) -> Array:
         """Requests in one prefill micro-batch."""
         return self.array("plan.micro_batch_prefill")
@@ -104,6 +109,11 @@ class Inputs:
     def pp_decode(self) -> Array:
         """Pipeline stages of decode."""
         return self.array("plan.pp_decode")
+
+    @cached_property
+    def decode_clusters(self) -> Array:
+        """Clusters of one decode pipeline, TP_D x PP_D."""
+        return self.tp_decode * self.pp_decode
 
     @cached_property
     def micro_batch_decode(self) -> Array:

@@ -164,7 +164,7 @@ def _bounds(block: FittingBlock, pipelines: Axis, objective: Objective) -> Array
     """
     fewest = evaluate(block.scenario)
     clusters_total = fewest.inputs.array("workload.clusters_total")
-    others, pipeline = fewest.clusters_beside_prefill, fewest.pipeline_clusters
+    others, pipeline = fewest.clusters_beside_prefill, fewest.inputs.prefill_clusters
     most = np.minimum(pipelines.values[-1] * pipeline, clusters_total - others)
     decode, work = fewest.decode_seconds, pipeline * fewest.prefill_seconds
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -19,7 +19,7 @@ from explorer.config.model import LayerKind
 from explorer.config.numbers import as_float_array
 from explorer.config.scenario import Scenario
 from explorer.config.sizes import caches_tokens
-from explorer.costs.arrays import ONE, ZERO, Array, Codes, Mask, ceil_divide, scalar
+from explorer.costs.arrays import ONE, ZERO, Array, Codes, Mask, ceil_divide, scalar, total
 from explorer.costs.collective import all_reduce_group_bytes
 from explorer.costs.memory import (
     Cache,
@@ -205,24 +205,15 @@ class Evaluation:
     @cached_property
     def clusters(self) -> Array:
         """Clu_pool: clusters of one pool (Eq. 20); with shared placement TP x PP."""
-        if self.inputs.shared:
-            return self.decode_clusters
-        return self.inputs.dp_prefill * self.pipeline_clusters + self.clusters_beside_prefill
-
-    @cached_property
-    def decode_clusters(self) -> Array:
-        """Clusters of one decode pipeline, TP_D x PP_D."""
-        return self.inputs.tp_decode * self.inputs.pp_decode
-
-    @cached_property
-    def pipeline_clusters(self) -> Array:
-        """Clusters of one prefill pipeline, TP_P x PP_P."""
-        return self.inputs.pp_prefill * self.inputs.tp_prefill
+        i = self.inputs
+        if i.shared:
+            return i.decode_clusters
+        return i.dp_prefill * i.prefill_clusters + self.clusters_beside_prefill
 
     @cached_property
     def clusters_beside_prefill(self) -> Array:
         """Clusters of decode and of the buffer."""
-        return self.decode_clusters + self.buffer_clusters
+        return self.inputs.decode_clusters + self.buffer_clusters
 
     @cached_property
     def pools(self) -> Array:
@@ -434,10 +425,7 @@ class Evaluation:
         if not i.shared:
             return ZERO
         unlike = (i.tp_prefill != i.tp_decode, i.pp_prefill != i.pp_decode, i.dp_prefill != 1)
-        result = ZERO
-        for mask in unlike:
-            result = result + np.where(mask, ONE, ZERO)
-        return result
+        return total([np.where(mask, ONE, ZERO) for mask in unlike])
 
     def _latency_constraint(self, name: str, meaning: str) -> Constraint:
         limit = getattr(self.inputs.scenario.limits, f"{name}_seconds")
