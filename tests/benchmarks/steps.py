@@ -17,7 +17,8 @@ from unittest import mock
 from urllib.parse import parse_qsl
 
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from streamlit.testing.v1 import AppTest
+from streamlit.runtime.scriptrunner.script_cache import ScriptCache
+from streamlit.testing.v1 import AppTest, local_script_runner
 from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
 import explorer.ui
@@ -29,6 +30,8 @@ ASCEND_SLIDER = ("workload.prompt_tokens", "Prompt length")
 WORK = ("search_job", "task:pareto")
 PLAN_SLIDER = ("plan.micro_batch_decode", "Decode micro-batch")
 TIMEOUT_S = 120
+COMPILED = ScriptCache()
+"""The app's code, compiled once as a server does; ``AppTest`` would compile it for each run."""
 NEW_STEPS = 3
 """As many as every slider that is moved has options ahead."""
 
@@ -218,6 +221,7 @@ def measured() -> Iterator[ServerStep]:
 
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(LocalScriptRunner, "_run_script_thread", timed_run))
+        stack.enter_context(mock.patch.object(local_script_runner, "ScriptCache", lambda: COMPILED))
         for module in _modules_of(explorer.ui):
             for name, value in list(vars(module).items()):
                 part = _part_of(value)
