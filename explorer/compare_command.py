@@ -67,8 +67,11 @@ def comparison_text(comparison: Comparison) -> str:
     """Return a comparison as a table in text, its columns as wide as what they hold."""
     names = [candidate.name for candidate in comparison.candidates]
     shown = [row for row in comparison.inputs if row.everywhere]
-    figures = [("", names), *((row.label, _texts(row)) for row in comparison.figures)]
-    figures.append(("Limited by", comparison.bottlenecks))
+    figures: list[tuple[str, Sequence[str]]] = [
+        ("", names),
+        *((row.label, _texts(row)) for row in comparison.figures),
+        ("Limited by", comparison.bottlenecks),
+    ]
     inputs = [(row.path, row.values) for row in shown]
     every = [(label, *cells) for label, cells in (*figures, *inputs)]
     widths = [GAP + max(map(len, column)) for column in zip(*every, strict=True)]

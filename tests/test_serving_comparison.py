@@ -224,7 +224,7 @@ def test_names_that_begin_alike_stay_apart_in_the_table_and_its_columns_begin_to
     names = [f"{'the same words ' * 6}{end}" for end in ("first", "second")]
     files = [tmp_path / f"{number}.json" for number in range(2)]
     for file, name in zip(files, names, strict=True):
-        named_so = SCENARIO.replacing({"name": name, "plan.tp_decode": 2})
+        named_so = SCENARIO.replacing({"name": name, "plan.tp_decode": 8})
         file.write_text(json.dumps(named_so.to_json()), encoding="utf-8")
     assert main(["compare", MT3000, *map(str, files)]) == 0
     heading, *rows = capsys.readouterr().out.splitlines()

@@ -14,6 +14,7 @@ from explorer.config.units import human
 from explorer.plots.pareto import MOST_DRAWN, front_view, pareto_figure
 from explorer.search.certificate import Progress, Stopped
 from explorer.search.fitting import never_kept
+from explorer.search.front_text import MOST_FIGURES, row_text, row_texts
 from explorer.search.genetic import approximate_front
 from explorer.search.measures import FEWEST, MEASURES, MOST, Measure, measures_named
 from explorer.search.pareto import LARGEST_ENUMERATED, ParetoFront, pareto_front
@@ -25,14 +26,7 @@ from explorer.ui.charts import chart
 from explorer.ui.plan_words import plan_words
 from explorer.ui.tables import show_table
 from explorer.ui.text import plain
-from explorer.ui.tradeoff_words import (
-    MOST_FIGURES,
-    answer,
-    promise,
-    row_text,
-    row_texts,
-    standing,
-)
+from explorer.ui.tradeoff_words import answer, promise, standing
 
 CHOSEN, SECTION, CHART, APPLIED = "tradeoff:measures", "pareto", "pareto_chart", "pareto:applied"
 DEFAULT = ("throughput", "tpot")
