@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from explorer.config.units import human, significant
+from explorer.plots.style import joined
 from explorer.search.front_text import figures_text
 from explorer.search.measures import Measure
 from explorer.search.pareto import ParetoFront, ParetoPoint
@@ -53,7 +54,7 @@ def promise(measures: Sequence[Measure], plans: int, exact: bool) -> str:
     """
     first, *others = measures
     better = [f"{_more(measure, measure.sign < 0)} {measure.label}" for measure in others]
-    wanted = " or ".join(filter(None, (", ".join(better[:-1]), better[-1])))
+    wanted = joined(better, "or")
     how = "are compared" if exact else "are too many to compare, so that NSGA-II tries some"
     return (
         f"The trade-offs will show what {wanted} would cost in {first.label}: all {plans:,} plans "
