@@ -91,6 +91,11 @@ class Inputs:
         return self.array("plan.dp_prefill")
 
     @cached_property
+    def prefill_clusters(self) -> Array:
+        """Clusters of one prefill pipeline, TP_P x PP_P."""
+        return self.tp_prefill * self.pp_prefill
+
+    @cached_property
     def micro_batch_prefill(self) -> Array:
         """Requests in one prefill micro-batch."""
         return self.array("plan.micro_batch_prefill")
@@ -104,6 +109,11 @@ class Inputs:
     def pp_decode(self) -> Array:
         """Pipeline stages of decode."""
         return self.array("plan.pp_decode")
+
+    @cached_property
+    def decode_clusters(self) -> Array:
+        """Clusters of one decode pipeline, TP_D x PP_D."""
+        return self.tp_decode * self.pp_decode
 
     @cached_property
     def micro_batch_decode(self) -> Array:
@@ -126,7 +136,11 @@ def read_numbers(scenario: Scenario, into: type[Numbers]) -> Numbers:
     if missing:
         raise refuse("chip.quantities", "", f"a {chip.family} chip also needs {', '.join(missing)}")
     names = [name for name in known if name in chip.quantities]
-    values = {name: as_float_array(scenario.value(f"hardware.{name}")) for name in names}
+    own = scenario.hardware
+    values = {
+        name: as_float_array(own[name] if name in own else chip.quantities[name].value)
+        for name in names
+    }
     for name, value in values.items():
         if not ("_seconds" in name or name in MAY_BE_ZERO or np.all(value > 0)):
             raise refuse(f"chip.quantities.{name}", value, "expected a number above 0")

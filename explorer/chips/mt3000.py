@@ -96,7 +96,7 @@ class Mt3000:
         n = self.numbers
         return n.peak_macs_per_second_fp32 if fp32 else n.peak_macs_per_second_fp16
 
-    @property
+    @cached_property
     def cluster(self) -> GemmCluster:
         """What products need to know of a cluster, at the precision of the scenario."""
         return self.cluster_at(self.inputs.scenario.precision.compute, self.inputs.weight_bytes)
@@ -128,6 +128,11 @@ class Mt3000:
         """Return the paper's blocking with as many rows as this cluster's memories admit."""
         n = self.numbers
         return largest_tile(n.gemm_tile_k, n.gemm_tile_n, n.gemm_block_k, cluster)
+
+    @cached_property
+    def cluster_tile(self) -> GemmTile:
+        """The blocking of the scenario's own products."""
+        return self.tile(self.cluster)
 
     @property
     def attention_tiles(self) -> AttentionTiles:
@@ -193,7 +198,7 @@ class Mt3000:
         """
         return deployment(
             self.inputs.scenario.kernel,
-            self.tile(self.cluster),
+            self.cluster_tile,
             self.cluster,
             self.attention_tiles,
             self.inputs.prompt_tokens,
@@ -352,8 +357,7 @@ class Mt3000:
 
     def gemm_rank(self, name: str, rows: Array, k: Array | int, n: Array) -> Term:
         """Return one product of one rank: rows x k by k x n."""
-        cluster = self.cluster
-        cost = gemm_cost(rows, ONE * k, n, self.tile(cluster), cluster)
+        cost = gemm_cost(rows, ONE * k, n, self.cluster_tile, self.cluster)
         weights = np.where(
             cost.w_bytes >= cost.x_bytes + cost.y_bytes, Bound.WEIGHTS, Bound.ACTIVATIONS
         )

@@ -23,6 +23,8 @@ def scalar(value: float) -> Array:
 ZERO = scalar(0.0)
 MOST_CHOICES = 32
 """numpy chooses among some sixty at once; more are taken in turns."""
+FEW_CHOICES = 4
+"""Up to so many, asking for one after the other is faster."""
 ONE = scalar(1.0)
 
 
@@ -32,12 +34,24 @@ def ceil_divide(numerator: Array, denominator: Array) -> Array:
 
 
 def choose(winner: Codes, values: Sequence[NDArray[Kept]]) -> NDArray[Kept]:
-    """Return, element by element, the value of the array that ``winner`` numbers."""
-    if len(values) <= MOST_CHOICES:
+    """Return, element by element, the value of the array that ``winner`` numbers.
+
+    The result broadcasts as all of them do; where one of them is all there is, it is returned.
+    """
+    if winner.ndim == 0:
+        return values[int(winner)]
+    if all(value is values[0] for value in values):
+        return values[0]
+    if len(values) > MOST_CHOICES:
+        first, rest = values[:MOST_CHOICES], values[MOST_CHOICES:]
+        later = choose(winner - MOST_CHOICES, rest)
+        return np.where(winner < MOST_CHOICES, choose(winner, first), later)
+    if len(values) > FEW_CHOICES:
         return np.choose(winner, values, mode="clip")
-    first, rest = values[:MOST_CHOICES], values[MOST_CHOICES:]
-    later = choose(winner - MOST_CHOICES, rest)
-    return np.where(winner < MOST_CHOICES, choose(winner, first), later)
+    result = values[0]
+    for number, value in enumerate(values[1:], 1):
+        result = np.where(winner == number, value, result)
+    return result
 
 
 def total(arrays: Sequence[Array]) -> Array:

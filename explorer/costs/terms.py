@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -62,12 +62,14 @@ class Term:
 
     def times(self, count: Array) -> Term:
         """Return the term repeated ``count`` times."""
-        return replace(
-            self,
-            seconds=self.seconds * count,
-            busy_seconds=self.busy_seconds * count,
-            bytes=self.bytes * count,
-            macs=self.macs * count,
+        return Term(
+            self.name,
+            self.seconds * count,
+            self.busy_seconds * count,
+            self.bytes * count,
+            self.macs * count,
+            self.bound_by,
+            self.kinds,
         )
 
 

@@ -54,7 +54,7 @@ def roof_of(machine: Machine, precision: str) -> Roof:
 def naive_prefill_seconds(evaluation: Evaluation) -> Array:
     """Return a prefill stage by plain roofline: weights read once, cache written once."""
     i = evaluation.inputs
-    share = i.tp_prefill * i.pp_prefill
+    share = i.prefill_clusters
     cache = i.micro_batch_prefill * _kv_bytes(evaluation, i.prompt_tokens)
     weights = _weight_bytes(evaluation, i.micro_batch_prefill * i.prompt_tokens)
     macs = sum((term.macs for term in evaluation.prefill_stage.terms), start=0 * share)
@@ -64,7 +64,7 @@ def naive_prefill_seconds(evaluation: Evaluation) -> Array:
 def naive_decode_seconds(evaluation: Evaluation) -> Array:
     """Return a decode stage by plain roofline: weights and the cache of the batch read once."""
     i = evaluation.inputs
-    share = i.tp_decode * i.pp_decode
+    share = i.decode_clusters
     cache = i.micro_batch_decode * _kv_bytes(evaluation, i.mean_context_tokens)
     weights = _weight_bytes(evaluation, i.micro_batch_decode)
     macs = sum((term.macs for term in evaluation.decode_stage.terms), start=0 * share)

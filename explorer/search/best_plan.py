@@ -19,12 +19,12 @@ from explorer.config.scenario import Scenario
 from explorer.costs.arrays import Array, Mask
 from explorer.search.certificate import LARGEST_BLOCK
 from explorer.search.fitting import FittingBlock, fitting_blocks, pipelines_axis, with_columns
-from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, THROUGHPUT, Objective
+from explorer.search.objectives import THROUGHPUT, Objective
 from explorer.search.space import DP_PREFILL, Axis, Space, Value, Values
 from explorer.search.staged import fixed_batch_space
 from explorer.serving.evaluate import Evaluation, evaluate
 
-FIRST_TRIED, GROWTH = 64, 4
+FIRST_TRIED, GROWTH = 1024, 4
 ROUNDING = 1e-9
 """A bound within this fraction of the best value may still be reached: both are rounded."""
 
@@ -131,10 +131,11 @@ def _search_block(block: FittingBlock, space: Space, pipelines: Axis, leader: _L
     count = min(FIRST_TRIED, most)
     promising = np.flatnonzero(leader.may_lose_to(bounds))
     if len(promising) > count:
-        # A few of the best bounds first: most of the others then need not even be sorted.
-        best = np.argpartition(score[promising], count)[:count]
-        _offer_group(block, space, pipelines, promising[best], leader)
-        promising = promising[leader.may_lose_to(bounds[promising])]
+        # The best bounds first: most of the others then need not even be sorted.
+        order = np.argpartition(score[promising], count)
+        _offer_group(block, space, pipelines, promising[order[:count]], leader)
+        others = promising[order[count:]]
+        promising = others[leader.may_lose_to(bounds[others])]
     promising = promising[np.argsort(score[promising])]
     while promising.size and leader.may_lose_to(bounds[promising[0]]):
         count = min(count * GROWTH, most)
@@ -155,22 +156,26 @@ def _offer_group(
 
 
 def _bounds(block: FittingBlock, pipelines: Axis, objective: Objective) -> Array:
-    """Return what no DP_P can beat, for each combination; NaN where none is feasible."""
-    scenario = block.scenario
-    fewest = evaluate(scenario)
-    inputs, low, high = fewest.inputs, pipelines.values[0], pipelines.values[-1]
-    clusters_total = inputs.array("workload.clusters_total")
-    spare = (clusters_total - fewest.clusters) / (inputs.pp_prefill * inputs.tp_prefill)
+    """Return what no DP_P can beat, for each combination; NaN where none is feasible.
+
+    With C clusters besides those of prefill and c of one pipeline, (C + DP c) max(T_p / DP, T_d)
+    over real DP is least at T_p / T_d, where it is C T_d + c T_p, or at the nearest end of what the
+    axis and the clusters admit.
+    """
+    fewest = evaluate(block.scenario)
+    clusters_total = fewest.inputs.array("workload.clusters_total")
+    others, pipeline = fewest.clusters_beside_prefill, fewest.inputs.prefill_clusters
+    most = np.minimum(pipelines.values[-1] * pipeline, clusters_total - others)
+    decode, work = fewest.decode_seconds, pipeline * fewest.prefill_seconds
     with np.errstate(divide="ignore", invalid="ignore"):
-        balanced = np.nan_to_num(fewest.prefill_seconds / fewest.decode_seconds, nan=np.inf)
-    relaxed = np.clip(balanced, low, np.minimum(low + np.maximum(spare, 0.0), high))
-    found = evaluate(scenario.unchecked({DP_PREFILL: relaxed}))
-    if objective.name == THROUGHPUT.name:
+        least = np.maximum(
+            work + others * np.maximum(work / most, decode), fewest.clusters * decode
+        )
+    if objective.fixes_batch:
+        bounds = least
+    elif objective.name == THROUGHPUT.name:
         # Whole pools: no more of them than all clusters over those of one.
-        bounds = clusters_total / found.objective(CLUSTER_SECONDS_PER_TOKEN.name)
+        bounds = clusters_total * fewest.batch_tokens / least
     else:
-        bounds = found.objective(objective.name)
-    # By rounding, the relaxed plan may need more clusters than there are and the whole one not.
-    unknown = -math.inf if objective.minimised else math.inf
-    bounds = np.where(fewest.feasible & ~found.feasible, unknown, bounds)
-    return np.broadcast_to(bounds, block.shape)
+        bounds = least / fewest.batch_tokens
+    return np.broadcast_to(np.where(fewest.feasible, bounds, np.nan), block.shape)

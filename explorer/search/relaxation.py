@@ -168,8 +168,8 @@ def _bounds(
         first = prefill.where_possible(_cost(shares[0], prefill_pace))
         second = decode.where_possible(_cost(shares[1], decode_pace))
         return _least_by_axis(first, second, lengths)
-    own = lowest(e.inputs.pp_prefill * e.inputs.tp_prefill)
-    rest = lowest(d.inputs.tp_decode * d.inputs.pp_decode + d.buffer_clusters)
+    own = lowest(e.inputs.prefill_clusters)
+    rest = lowest(d.clusters_beside_prefill)
     fewest, most = (
         float(end) for end in (lowest(d.inputs.dp_prefill), highest(d.inputs.dp_prefill))
     )

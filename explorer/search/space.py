@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import prod
 from typing import TypeAlias
@@ -226,7 +227,20 @@ def _knob_values(scenario: Scenario, path: str) -> Values:
     return tuple(range(lowest, int(knob.maximum) + 1))
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """A scenario that is told apart by its text, so that what was found of it can be kept."""
+
+    text: str
+    scenario: Scenario = field(compare=False)
+
+
 def _depends_on_slices(scenario: Scenario) -> bool:
     """Return whether prefill takes another shape when slices do: no chip is known here."""
-    tried = evaluate(scenario.replacing({SLICES: np.array([1, 2])}))
+    return _found_to_depend(_Asked(json.dumps(scenario.to_json()), scenario))
+
+
+@lru_cache(maxsize=64)
+def _found_to_depend(asked: _Asked) -> bool:
+    tried = evaluate(asked.scenario.replacing({SLICES: np.array([1, 2])}))
     return bool(np.ndim(tried.prefill_seconds))

@@ -199,9 +199,8 @@ def _tp_candidates(space: Space) -> tuple[TpCandidate, ...]:
     tried = evaluate(space.base.replacing(changes))
     whole = (len(tps), len(pps), len(micro_batches))
     fits: Mask = np.broadcast_to(tried.feasible, whole)
-    inputs = tried.inputs
     cost = np.broadcast_to(
-        inputs.tp_decode * inputs.pp_decode * tried.decode_seconds / tried.batch_tokens, whole
+        tried.inputs.decode_clusters * tried.decode_seconds / tried.batch_tokens, whole
     )
     result = []
     for i, tp in enumerate(tps):
@@ -258,8 +257,8 @@ def _with_best_dp(
     among: Space, scenario: Scenario, evaluation: Evaluation
 ) -> tuple[StagedStep, Scenario]:
     prefill, decode = float(evaluation.prefill_seconds), float(evaluation.decode_seconds)
-    pipeline = float(evaluation.inputs.pp_prefill * evaluation.inputs.tp_prefill)
-    others = float(evaluation.clusters) - scenario.value(DP_PREFILL) * pipeline
+    pipeline = float(evaluation.inputs.prefill_clusters)
+    others = float(evaluation.clusters_beside_prefill)
     most = math.floor((scenario.workload.clusters_total - others) / pipeline)
     close = best_dp(prefill, decode, among.candidates(DP_PREFILL), most)
     tried = evaluate(scenario.replacing({DP_PREFILL: np.asarray(close)}))

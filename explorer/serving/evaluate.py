@@ -19,7 +19,7 @@ from explorer.config.model import LayerKind
 from explorer.config.numbers import as_float_array
 from explorer.config.scenario import Scenario
 from explorer.config.sizes import caches_tokens
-from explorer.costs.arrays import ONE, ZERO, Array, Codes, Mask, ceil_divide, scalar
+from explorer.costs.arrays import ONE, ZERO, Array, Codes, Mask, ceil_divide, scalar, total
 from explorer.costs.collective import all_reduce_group_bytes
 from explorer.costs.memory import (
     Cache,
@@ -206,10 +206,14 @@ class Evaluation:
     def clusters(self) -> Array:
         """Clu_pool: clusters of one pool (Eq. 20); with shared placement TP x PP."""
         i = self.inputs
-        decode = i.tp_decode * i.pp_decode
         if i.shared:
-            return decode
-        return i.dp_prefill * (i.pp_prefill * i.tp_prefill) + (decode + self.buffer_clusters)
+            return i.decode_clusters
+        return i.dp_prefill * i.prefill_clusters + self.clusters_beside_prefill
+
+    @cached_property
+    def clusters_beside_prefill(self) -> Array:
+        """Clusters of decode and of the buffer."""
+        return self.inputs.decode_clusters + self.buffer_clusters
 
     @cached_property
     def pools(self) -> Array:
@@ -421,10 +425,7 @@ class Evaluation:
         if not i.shared:
             return ZERO
         unlike = (i.tp_prefill != i.tp_decode, i.pp_prefill != i.pp_decode, i.dp_prefill != 1)
-        result = ZERO
-        for mask in unlike:
-            result = result + np.where(mask, ONE, ZERO)
-        return result
+        return total([np.where(mask, ONE, ZERO) for mask in unlike])
 
     def _latency_constraint(self, name: str, meaning: str) -> Constraint:
         limit = getattr(self.inputs.scenario.limits, f"{name}_seconds")

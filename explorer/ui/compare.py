@@ -108,7 +108,7 @@ def _first_comparison(scenario: Scenario) -> None:
 
 
 def _best(scenario: Scenario) -> Scenario | None:
-    found = with_best_plan(scenario, THROUGHPUT, None).plan
+    found = with_best_plan(scenario, THROUGHPUT).plan
     return scenario.replacing(found) if found else None
 
 

@@ -66,7 +66,7 @@ def answer_first(job: SearchJob, status: JobStatus, asked: Scenario, objective: 
 
 def best_possible(scenario: Scenario, objective: Objective) -> str:
     """Return how good the best plan for these sliders is, and how far the present one is off."""
-    best = with_best_plan(scenario, objective, None).now
+    best = with_best_plan(scenario, objective).value
     own = float(evaluate(scenario).objective(objective.name))
     if math.isnan(best):
         return (

@@ -65,27 +65,25 @@ def answer(scenario: Scenario, objective: Objective) -> str:
     """Return what the most telling hardware number is worth, with the plan as it is and without."""
     as_is = of_plan(scenario, objective)
     if math.isnan(as_is.now):
-        if math.isnan(with_best_plan(scenario, objective, None).now):
+        if math.isnan(with_best_plan(scenario, objective).value):
             return "**Neither this plan nor any other fits this machine.**"
         return "**This plan does not fit**, so that it has no answer to move."
     best = strongest(as_is)
     if best is None:
         return "**No single hardware number changes the answer of this plan.**"
     effect, outcome = best
-    follows = with_best_plan(scenario, objective, effect.slider.path)
-    there = follows.effect(effect.slider.path)
-    name = "high" if outcome is effect.high else "low"
-    followed = math.nan if there is None else there.change(getattr(there, name))
-    gain = follows.now / as_is.now - 1
+    best_now = with_best_plan(scenario, objective).value
+    best_there = with_best_plan(scenario, objective, (effect.slider.path, outcome.setting)).value
     room = (
-        f" For the sliders as they stand, the best plan is worth **{percent(gain)}**."
-        if objective.gap(as_is.now, follows.now) > UNMOVED
+        f" For the sliders as they stand, the best plan is worth "
+        f"**{percent(best_now / as_is.now - 1)}**."
+        if objective.gap(as_is.now, best_now) > UNMOVED
         else " This plan is the best for these sliders."
     )
     return (
         f"{moved_words(effect, outcome)} is worth **{percent(effect.change(outcome))}** "
         f"{objective.label}, the most of the machine's own numbers; with the best plan before and "
-        f"after, **{percent(followed)}**.{room}"
+        f"after, **{percent(best_there / best_now - 1)}**.{room}"
     )
 
 

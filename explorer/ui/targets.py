@@ -166,7 +166,7 @@ def _best_plan(scenario: Scenario, target: float) -> None:
 
 def best_plan_sentence(scenario: Scenario, target: float) -> str:
     """Return whether the best plan reaches a throughput on the machine as it is."""
-    best = with_best_plan(scenario, THROUGHPUT, None).now
+    best = with_best_plan(scenario, THROUGHPUT).value
     reached = f"reaches {significant(best)} tokens/s on the machine as it is"
     if best >= target:
         return f"**A better plan is enough**: the best one {reached}."
