@@ -98,6 +98,6 @@ def _texts(row: FigureRow) -> list[str]:
     """Return the figures of all scenarios with units, and after the first their ratios to it."""
     return [
         human(value, row.unit)
-        + (f" ({significant(ratio)} ×)" if ratio is not None and number else "")
+        + (f" ({significant(ratio)}×)" if ratio is not None and number else "")
         for number, (value, ratio) in enumerate(zip(row.values, row.ratios, strict=True))
     ]
