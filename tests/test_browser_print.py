@@ -49,7 +49,11 @@ FAINT = """() => {
 """Texts that are hard to read where they stand (WCAG 1.4.3), and grounds that would take ink."""
 ON_SCREEN = """() => Number(
     getComputedStyle(document.querySelector('.stApp')).backgroundColor.match(/\\d+/)[0]) > 200"""
-ROUTES = ("", "/tradeoffs", "/attribution")
+ROUTES = (
+    "/?preset=mt3000-llama2-13b@1&plan.tp_decode=1&plan.pp_decode=1",
+    "/tradeoffs",
+    "/attribution",
+)
 HIDDEN = ("stSidebar", "stHeader", "stToolbar", "stPopover", "stSidebarCollapseButton")
 
 
