@@ -479,6 +479,23 @@ def test_the_best_plan_is_put_on_the_sliders_by_a_click() -> None:
     assert not [item for item in app.button if item.key == "target:best_plan"]
 
 
+def test_the_fewest_clusters_for_a_target_are_found_and_put_on_the_sliders() -> None:
+    app = opened("attribution", MT3000)
+    assert app.session_state["scenario"].value("workload.clusters_total") == 72
+    target = next(box for box in app.number_input if box.label.startswith("Target of all pools"))
+    target.set_value(2000.0).run()
+    app.button(key="start:fewest").click().run()
+    app.session_state["task:fewest"][1].wait(60)
+    app.run()
+    assert "**112 clusters** suffice for 2,000 tokens/s, and no fewer" in text_of(app)
+    app.button(key="fewest:put").click().run()
+    assert not app.exception
+    there = app.session_state["scenario"]
+    assert there.value("workload.clusters_total") == 112
+    assert float(rate_of(there, "service")) >= 2000.0
+    assert "**2,000 tokens/s** is reached already" in text_of(app)
+
+
 def test_pairs_of_numbers_are_looked_for_where_they_are_unfolded() -> None:
     app = opened("attribution", ASCEND)
     assert not [frame for frame in tables(app) if "product of factors" in frame]

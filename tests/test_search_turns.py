@@ -38,35 +38,27 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_never_more_at_once_and_all_in_order(most: int) -> None:
-    queue, lock = Turns(lambda: most), threading.Lock()
-    order: list[int] = []
-    at_once, peak = 0, 0
-    release = threading.Event()
+    queue, began = Turns(lambda: most), list[int]()
+    releases = [threading.Event() for _ in range(8)]
 
     def work(number: int) -> None:
-        nonlocal at_once, peak
         with queue.turn(lambda: False, lambda _ahead: None):
-            with lock:
-                order.append(number)
-                at_once += 1
-                peak = max(peak, at_once)
-            release.wait(PATIENCE)
-            with lock:
-                at_once -= 1
+            began.append(number)
+            releases[number].wait(PATIENCE)
 
     threads = []
-    for number in range(8):
+    for number in range(len(releases)):
         threads.append(threading.Thread(target=work, args=(number,)))
         threads[-1].start()
         wait_for(lambda: len(queue._queue) > number)  # noqa: B023 - called within the pass
-    wait_for(lambda: len(order) == most)
-    release.set()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert (peak, at_once, queue._queue) == (most, 0, [])
-    assert sorted(order) == list(range(8))
-    # Those who get their turn in the same moment may note it in any order.
-    assert all(place - number < 2 * most for place, number in enumerate(order))
+    wait_for(lambda: len(began) == most)
+    assert set(began) == set(range(most))
+    for number, release in enumerate(releases):
+        release.set()
+        threads[number].join(PATIENCE)
+        wait_for(lambda: len(began) == min(number + most + 1, 8))  # noqa: B023 - as above
+        assert began[most:] == list(range(most, len(began)))
+    assert queue._queue == []
 
 
 def test_a_failure_gives_the_turn_on() -> None:
@@ -189,6 +181,24 @@ def test_long_work_lets_pages_go_first_but_never_waits_for_long() -> None:
     with pytest.raises(ZeroDivisionError), foreground.running():
         raise ZeroDivisionError
     foreground.wait(PATIENCE)
+
+
+def test_long_work_goes_on_while_a_page_stands_still() -> None:
+    foreground, went_on = Foreground(), threading.Event()
+
+    def work() -> None:
+        foreground.wait(PATIENCE)
+        went_on.set()
+
+    with foreground.running():
+        with foreground.pausing():
+            started = time.monotonic()
+            work()
+            assert time.monotonic() - started < PATIENCE
+        went_on.clear()
+        threading.Thread(target=work, daemon=True).start()
+        assert not went_on.wait(0.05)
+    assert went_on.wait(PATIENCE)
 
 
 def test_work_that_is_asked_while_a_page_runs_waits_for_it(

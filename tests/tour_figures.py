@@ -14,6 +14,7 @@ from explorer.plots.slices import slice_sweep
 from explorer.plots.tornado import percent
 from explorer.search.best_plan import best_plan
 from explorer.search.certificate import certify
+from explorer.search.fewest import fewest_clusters
 from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, THROUGHPUT
 from explorer.search.robustness import interval
 from explorer.search.sensitivity import hardware_sensitivity, strongest
@@ -102,4 +103,5 @@ def _target() -> dict[str, str]:
         "from": shown(least, least.now),
         "to": shown(least, least.needed),
         "count": str(len(solution.alone)),
+        "clusters": f"{fewest_clusters(preset_scenario(MT3000), TARGET).clusters} clusters",
     }

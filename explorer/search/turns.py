@@ -72,6 +72,15 @@ class Foreground:
         finally:
             self._add(-1)
 
+    @contextmanager
+    def pausing(self) -> Iterator[None]:
+        """Leave out a page's run while it stands still inside the block."""
+        self._add(-1)
+        try:
+            yield
+        finally:
+            self._add(1)
+
     def wait(self, seconds: float) -> None:
         """Return once no page runs, or after so many seconds."""
         self._idle.wait(seconds)

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from explorer.plots.standalone import standalone_html
+from explorer.search.turns import FOREGROUND
 
 DRAWN, MENU = "charts_drawn", "open:chart_downloads"
 SCRIPT = Path(__file__).with_name("charts.js")
@@ -64,7 +65,8 @@ def head_start() -> None:
     arrive together with some forty controls, and are drawn only when all of these are.
     """
     if st.session_state[DRAWN]:
-        time.sleep(HEAD_START_SECONDS)
+        with FOREGROUND.pausing():
+            time.sleep(HEAD_START_SECONDS)
 
 
 def downloads() -> None:

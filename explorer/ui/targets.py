@@ -15,6 +15,7 @@ from explorer.search.verdict import SAME
 from explorer.serving.evaluate import evaluate
 from explorer.serving.levers import Lever, factor, lever_knob
 from explorer.serving.targets import PHASES, Phase, Solution, needed_terms, rate_of, solve
+from explorer.ui import fewest, state
 from explorer.ui.best_plan import best_plan_button, with_best_plan
 from explorer.ui.folded import folded
 from explorer.ui.remedies import throughput
@@ -22,7 +23,7 @@ from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 ASCEND = "ascend910a"
-SERVICE = "service"
+SERVICE: Phase = "service"
 PHASE, TARGET, BEST_PLAN = "target:phase", "target:rate", "target:best_plan"
 PHASE_NAMES = {
     "prefill": "One prefill pipeline",
@@ -63,7 +64,7 @@ def section(scenario: Scenario, measured: Sequence[tuple[int, dict[str, float]]]
         min_value=1e-3,
         max_value=LARGEST_TARGET,
         value=first_target(scenario, phase, present),
-        key=f"{TARGET}:{phase}:{scenario.chip_document().id}",
+        key=_target_key(scenario, phase),
         format="%.6g",
         help="Output tokens of all pools"
         if phase == SERVICE
@@ -158,10 +159,21 @@ def pipelines_sentence(scenario: Scenario, solution: Solution) -> str:
     )
 
 
+def _target_key(scenario: Scenario, phase: Phase) -> str:
+    return f"{TARGET}:{phase}:{scenario.chip_document().id}"
+
+
 def _best_plan(scenario: Scenario, target: float) -> None:
     """Tell what the best plan reaches, and offer to put it on the sliders."""
     st.markdown(best_plan_sentence(scenario, target))
     best_plan_button(scenario, throughput, BEST_PLAN)
+    if not with_best_plan(scenario, THROUGHPUT).value >= target:
+        fewest.section(scenario, target, _asked_target)
+
+
+def _asked_target() -> float:
+    """Return the target that the box holds now."""
+    return float(st.session_state[_target_key(state.scenario(), SERVICE)])
 
 
 def best_plan_sentence(scenario: Scenario, target: float) -> str:
