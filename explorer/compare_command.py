@@ -15,12 +15,13 @@ from explorer.outfile import write_text
 from explorer.serving.comparison import (
     Candidate,
     Comparison,
+    FigureRow,
     compare,
     comparison_csv,
     comparison_document,
 )
 
-WIDTH = 24
+GAP = 2
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -63,32 +64,40 @@ def _scenario(source: str) -> Scenario:
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """Return a comparison as a table in text."""
+    """Return a comparison as a table in text, its columns as wide as what they hold."""
     names = [candidate.name for candidate in comparison.candidates]
     shown = [row for row in comparison.inputs if row.everywhere]
-    labels = [*(row.label for row in comparison.figures), *(row.path for row in shown)]
-    width = 1 + max(map(len, labels))
+    figures: list[tuple[str, Sequence[str]]] = [
+        ("", names),
+        *((row.label, _texts(row)) for row in comparison.figures),
+        ("Limited by", comparison.bottlenecks),
+    ]
+    inputs = [(row.path, row.values) for row in shown]
+    every = [(label, *cells) for label, cells in (*figures, *inputs)]
+    widths = [GAP + max(map(len, column)) for column in zip(*every, strict=True)]
 
     def line(label: str, cells: Sequence[str]) -> str:
-        return label.ljust(width) + " ".join(cell[:WIDTH].ljust(WIDTH) for cell in cells)
+        pairs = zip((label, *cells), widths, strict=True)
+        return "".join(cell.ljust(width) for cell, width in pairs).rstrip()
 
-    lines = [line("", names)]
-    for row in comparison.figures:
-        texts = [
-            human(value, row.unit)
-            + (f" ({significant(ratio)}x)" if ratio is not None and number else "")
-            for number, (value, ratio) in enumerate(zip(row.values, row.ratios, strict=True))
-        ]
-        lines.append(line(row.label, texts))
-    lines.append(line("Limited by", comparison.bottlenecks))
+    lines = [line(*row) for row in figures]
     lines += [
         f"{name} does not fit: {misfit}"
         for name, misfit in zip(names, comparison.misfits, strict=True)
         if misfit
     ]
     lines += ["", "inputs that differ:"] if comparison.inputs else ["", "the inputs are the same"]
-    lines += [line(row.path, row.values) for row in shown]
+    lines += [line(*row) for row in inputs]
     if len(shown) < len(comparison.inputs):
         count = len(comparison.inputs) - len(shown)
         lines.append(f"and {count} numbers that only one kind of chip has (--json lists them)")
-    return "\n".join(text.rstrip() for text in lines)
+    return "\n".join(lines)
+
+
+def _texts(row: FigureRow) -> list[str]:
+    """Return the figures of all scenarios with units, and after the first their ratios to it."""
+    return [
+        human(value, row.unit)
+        + (f" ({significant(ratio)}×)" if ratio is not None and number else "")
+        for number, (value, ratio) in enumerate(zip(row.values, row.ratios, strict=True))
+    ]

@@ -6,8 +6,8 @@ import argparse
 import math
 from typing import Any
 
-from explorer.config.units import human
 from explorer.search.fitting import never_kept
+from explorer.search.front_text import row_texts
 from explorer.search.genetic import GENETIC_SAMPLERS, approximate_front
 from explorer.search.measures import MEASURES, measures_named
 from explorer.search.pareto import LARGEST_ENUMERATED, ParetoFront, pareto_front
@@ -84,9 +84,8 @@ def pareto_text(front: ParetoFront) -> str:
         f"among {front.looked_at:,}",
         "  " + "".join(f"{measure.name:>18}" for measure in front.measures) + "  plan",
     ]
-    for point in front.points[:MOST_LINES]:
-        pairs = zip(front.measures, point.figures, strict=True)
-        figures = "".join(f"{human(value, measure.unit):>18}" for measure, value in pairs)
+    for place, point in enumerate(front.points[:MOST_LINES]):
+        figures = "".join(f"{text:>18}" for text in row_texts(front, place))
         plan = front.space.plan(point.values).items()
         settings = " ".join(f"{path.partition('.')[2]}={value}" for path, value in plan)
         lines.append(f"  {figures}  {settings}")

@@ -71,6 +71,23 @@ def test_one_click_compares_with_the_best_plan() -> None:
     assert "first:best" not in {button.key for button in app.button}
 
 
+def test_a_best_plan_is_called_so_only_while_the_sliders_ask_for_it() -> None:
+    app = opened()
+    app.button(key="first:best").click().run()
+    app.select_slider(key="knob:plan.tp_decode").set_value(2).run()
+    assert "**best plan**" in app.markdown[0].value
+    app.select_slider(key="knob:workload.output_tokens").set_value(256).run()
+    assert "**best plan for earlier sliders**" in app.markdown[0].value
+    assert "best plan for earlier sliders" in tables(app)[0].columns
+    assert any(text.value == "best plan for earlier sliders" for text in app.text)
+    app.select_slider(key="knob:workload.output_tokens").set_value(128).run()
+    assert "**best plan**" in app.markdown[0].value
+    app.button(key="remove:best plan").click().run()
+    app = keep(app, "best plan")
+    app.select_slider(key="knob:workload.output_tokens").set_value(256).run()
+    assert "**best plan**" in app.markdown[0].value
+
+
 def test_sliders_that_moved_are_compared_with_the_preset_before_and_by_one_click() -> None:
     app = opened(plan__tp_decode="8")
     before = app.markdown[0].value

@@ -12,14 +12,16 @@ from explorer.config.knobs import scenario_knobs
 from explorer.config.links import preset_scenario
 from explorer.config.scenario import knob_at
 from explorer.config.units import human
+from explorer.plots.pareto import front_view
 from explorer.search.best_plan import best_plan
+from explorer.search.front_text import row_text, row_texts
 from explorer.search.measures import measures_named
 from explorer.search.objectives import CLUSTER_SECONDS_PER_TOKEN, THROUGHPUT, Objective
 from explorer.search.pareto import ParetoFront, ParetoPoint
 from explorer.search.robustness import interval
 from explorer.search.space import Space, default_space
 from explorer.serving.evaluate import evaluate
-from explorer.ui.tradeoff_words import answer, row_text, row_texts
+from explorer.ui.tradeoff_words import answer
 from tests.scenarios import ASCEND, MT3000, PRESETS
 
 SEVEN_B = "mt3000-llama2-7b"
@@ -193,6 +195,8 @@ def test_neighbours_in_the_table_do_not_read_alike() -> None:
         ["97 tokens/s", "125 ms"],
     ]
     assert row_text(front, 3) == "throughput 125 tokens/s, time per output token 129.00 ms"
+    told = [point.sentence for point in front_view(front).points]
+    assert told == [row_text(front, place) for place in range(5)]
 
 
 def test_what_five_figures_do_not_tell_apart_takes_three() -> None:

@@ -135,8 +135,8 @@ def test_the_kernel_starts_every_16_cycles() -> None:
     app = inside("Micro-kernel")
     assert "every **16 cycles**" in text(app)
     grid = app.dataframe[0].value
-    assert grid.shape == (7, 16)
-    assert (grid.loc[["VMAC1", "VMAC2", "VMAC3"]] != "").all().all()
+    assert grid.shape == (16, 7)
+    assert (grid[["VMAC1", "VMAC2", "VMAC3"]] != "").all().all()
 
 
 def test_the_ladder_stands_beside_its_measurements() -> None:

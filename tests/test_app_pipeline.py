@@ -175,7 +175,7 @@ def test_many_requests_are_simulated_beside_the_page_and_can_be_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     app = opened(simulation__requests="8000000")
-    assert app.markdown[0].value.startswith("**8,000,000 requests take a while**, some 40.0 s")
+    assert app.markdown[0].value.startswith("**8,000,000 requests take a while**. They are ")
     assert not app.metric
     app.button(key="start:simulation").click().run()
     task = app.session_state["task:simulation"][1]
@@ -190,6 +190,15 @@ def test_many_requests_are_simulated_beside_the_page_and_can_be_stopped(
     expected = simulate(preset_scenario(MT3000).replacing({"simulation.requests": 5000}))
     assert metrics(few)["First token, median"] == human(expected.ttft.p50, "s")
     assert "Three runs of so many requests are not made here" in said(unfold(few, "policies"))
+
+
+def test_how_long_a_long_run_takes_is_told_from_the_last_short_one() -> None:
+    app = opened(simulation__requests="1000")
+    requests, seconds = app.session_state["simulation_pace"]
+    assert requests == 1000
+    app.text_input(key="exact").set_value("simulation.requests = 8000000").run()
+    told = f", {human(8000 * seconds, 's')} at the pace of the last 1,000 requests here. They are "
+    assert app.markdown[0].value.startswith(f"**8,000,000 requests take a while**{told}")
 
 
 def test_a_plan_that_does_not_fit_is_not_simulated() -> None:

@@ -135,11 +135,15 @@ def test_a_range_that_is_none_stops_no_page(text: str) -> None:
     assert not app.exception
 
 
-def test_a_budget_that_is_none_is_refused_in_words() -> None:
+def test_a_budget_that_is_none_is_refused_in_words_which_the_next_refusal_replaces() -> None:
     app = search_page(**{"open:searched": True})
     app.text_input(key="limit:budget").set_value("cheap").run()
     assert app.session_state["scenario"].limits.budget is None
     assert any("limits.budget = cheap" in text.value for text in app.text)
+    app.text_input(key="limit:budget").set_value("dear").run()
+    said = [text.value for text in app.text if "limits.budget" in text.value]
+    assert len(said) == 1
+    assert "limits.budget = dear" in said[0]
     assert not app.exception
 
 

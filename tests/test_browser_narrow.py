@@ -25,6 +25,28 @@ CUT_OFF = """() => [...document.querySelectorAll('.js-plotly-plot')].flatMap(plo
             box.top < frame.top - 1 || box.bottom > frame.bottom + 1);
     }).map(text => text.textContent);
 })"""
+COVERED = """() => {
+    const words = document.createTreeWalker(
+        document.querySelector('[data-testid="stMain"]'), NodeFilter.SHOW_TEXT);
+    const places = [];
+    while (words.nextNode()) {
+        const range = document.createRange();
+        range.selectNodeContents(words.currentNode);
+        if (words.currentNode.textContent.trim())
+            places.push(...[...range.getClientRects()].map(
+                box => [box, words.currentNode.textContent]));
+    }
+    return [...document.querySelectorAll('.js-plotly-plot')].flatMap(plot => {
+        const bar = plot.querySelector('.modebar').getBoundingClientRect();
+        const [width, height] = [
+            box => Math.min(box.right, bar.right) - Math.max(box.left, bar.left),
+            box => Math.min(box.bottom, bar.bottom) - Math.max(box.top, bar.top)];
+        const covered = places.filter(([box]) => width(box) > 1 && height(box) > 1)
+            .map(([, text]) => text);
+        return bar.bottom > plot.getBoundingClientRect().top ? ['the chart', ...covered] : covered;
+    });
+}"""
+"""What the buttons over the charts hide when they come under the pointer."""
 SQUEEZE = """() => document.querySelectorAll('.js-plotly-plot').forEach(
     plot => { plot.style.width = '120px'; })"""
 
@@ -45,6 +67,17 @@ def test_charts_are_whole_where_the_window_is_narrow(
     narrow(page, app_url, route)
     assert page.evaluate(SCROLLED) == 0
     assert page.evaluate(CUT_OFF) == []
+    assert page.evaluate(COVERED) == []
+
+
+def test_the_buttons_of_a_chart_are_reached_where_they_stand(app_url: str, page: Page) -> None:
+    narrow(page, app_url, PAGES[0])
+    plot = page.locator(".js-plotly-plot").first
+    plot.hover()
+    button = plot.locator(".modebar-btn[data-title='Download plot as a PNG']")
+    with page.expect_download() as download:
+        button.click()
+    assert download.value.suggested_filename.endswith(".png")
 
 
 def test_the_check_itself_finds_text_outside_its_chart(app_url: str, page: Page) -> None:

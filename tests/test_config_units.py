@@ -36,6 +36,7 @@ def test_three_significant_figures_and_no_exponent_below_a_quadrillion(value, te
         (1466.0, "tokens/s", "1,470 tokens/s"),
         (999_600, "B", "1.00 MB"), (0.99961, "s", "1.00 s"), (1023 * 1024, "iB", "1,023 KiB"),
         (1023, "iB", "1,023 B"), (12345, "clusters", "12,345 clusters"),
+        (0.9, "x", "0.900 ×"), (1, "x", "1 ×"),
         (None, "s", "–"), (math.nan, "B", "–"), (4, "", "4"),
     ],
 )  # fmt: skip

@@ -144,7 +144,7 @@ def test_every_input_has_a_name_of_its_own():
 
 def test_the_text_keeps_names_and_values_apart():
     text = comparison_text(compare(named(*map(preset_scenario, (MT3000, ASCEND)))))
-    assert "hardware.peak_macs_per_second_fp16 8.10 TMAC/s" in text
+    assert "hardware.peak_macs_per_second_fp16  8.10 TMAC/s" in text
     heads = text.splitlines()[0]
     table = [line for line in text.splitlines() if line.startswith(("Throughput", "hardware."))]
     assert {line[heads.index("s0") - 1] for line in table} == {" "}
@@ -216,6 +216,22 @@ def test_the_command_takes_presets_files_and_links(capsys, tmp_path):
     printed = capsys.readouterr().out
     assert "does not fit" in printed
     assert table.read_text(encoding="utf-8").startswith("kind,name,unit,")
+
+
+def test_names_that_begin_alike_stay_apart_in_the_table_and_its_columns_begin_together(
+    capsys, tmp_path
+):
+    names = [f"{'the same words ' * 6}{end}" for end in ("first", "second")]
+    files = [tmp_path / f"{number}.json" for number in range(2)]
+    for file, name in zip(files, names, strict=True):
+        named_so = SCENARIO.replacing({"name": name, "plan.tp_decode": 8})
+        file.write_text(json.dumps(named_so.to_json()), encoding="utf-8")
+    assert main(["compare", MT3000, *map(str, files)]) == 0
+    heading, *rows = capsys.readouterr().out.splitlines()
+    begins = [heading.index(f"{number}: {name}") for number, name in enumerate(names, 2)]
+    for begin in begins:
+        assert rows[0][begin - 2 : begin] == "  "
+        assert rows[0][begin].isdigit()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ SECONDS_AS_HOURS = 36000.0
 LARGEST_PLAIN = 1e15
 CLUSTER_WORD = re.compile(r"\b[Cc]luster(?=s?\b)")
 HUNDRED, THOUSAND = 99.95, 1000
+FACTOR, FACTOR_SHOWN = "x", "×"
+"""Unit of factors, in documents and to people."""
 RATE = "/"
 """What the units of rates have in common: ``tokens/s``."""
 ROUNDS_UP = 0.9995
@@ -42,6 +44,8 @@ def unit_sizes(unit: str) -> dict[str, Decimal]:
         sizes |= {"us": sizes["µs"], "μs": sizes["µs"], "min": Decimal(60), "h": Decimal(3600)}
     elif unit == "fraction":
         sizes["%"] = _exactly(0.01)
+    elif unit == FACTOR:
+        sizes[FACTOR_SHOWN] = Decimal(1)
     elif unit in SCALED_UNITS:
         prefixes = (*DECIMAL, *BINARY) if unit.startswith("B") else DECIMAL
         sizes |= {f"{prefix}{unit}": _exactly(factor) for factor, prefix in prefixes}
@@ -86,7 +90,8 @@ def human(value: float | None, unit: str = "", figures: int = SIGNIFICANT) -> st
     Quantities take three significant figures, or as many as are asked for. Whole numbers of
     anything that is no rate are counts, and keep every digit. ``iB`` shows bytes with binary
     prefixes (1 KiB = 1024 B), as scratchpads are sized. Other bytes and rates take decimal
-    prefixes (1 GB = 1e9 B), seconds become ms, µs, min or h, and a fraction becomes a percentage.
+    prefixes (1 GB = 1e9 B), seconds become ms, µs, min or h, a fraction becomes a percentage, and
+    ``x`` the sign ``×``.
     """
     if value is None or math.isnan(value):
         return "–"
@@ -94,6 +99,8 @@ def human(value: float | None, unit: str = "", figures: int = SIGNIFICANT) -> st
         return _human_time(value, figures)
     if unit == "fraction":
         return f"{significant(100 * value, figures)} %"
+    if unit == FACTOR:
+        unit = FACTOR_SHOWN
     if unit == BINARY_BYTES:
         return _human_binary(value)
     if unit in SCALED_UNITS:

@@ -273,8 +273,8 @@ def _recurrence(t: _Rows) -> tuple[Conflict, ...]:
             "Recurrence that 2000 tokens/s leaves at 4433 rows",
             Value("by table 5.2 alone", "section 5.2", needed[0], "s"),
             Value("by 5.4's pair", "section 5.4", needed[1], "s"),
-            f"Printed as 0.47 s and 4.7x: it is {recurrence / needed[0]:.2f}x by 5.2 and "
-            f"{again / needed[1]:.2f}x by 5.4.",
+            f"Printed as 0.47 s and 4.7 ×: it is {recurrence / needed[0]:.2f} × by 5.2 and "
+            f"{again / needed[1]:.2f} × by 5.4.",
         ),
         Conflict(
             "cube-rate",

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from explorer.plots.style import joined
+
 SEEN_APART = 0.01
 """Share of a chart's height from which two lines are told apart."""
 
@@ -30,5 +32,5 @@ def coinciding(lines: Mapping[str, Sequence[float]]) -> tuple[tuple[str, ...], .
 
 def coinciding_sentence(lines: Mapping[str, Sequence[float]]) -> str:
     """Return which lines lie on each other, with a space before it; empty where none do."""
-    told = [f"{', '.join(group[:-1])} and {group[-1]}" for group in coinciding(lines)]
-    return f" Lines that lie on each other: {'; '.join(told)}." if told else ""
+    told = "; ".join(map(joined, coinciding(lines)))
+    return f" Lines that lie on each other: {told}." if told else ""

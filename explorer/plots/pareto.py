@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from explorer.config.units import human
 from explorer.plots.palette import NEUTRAL, PLUM
 from explorer.plots.style import PRESENT_MARK, base_figure
+from explorer.search.front_text import figures_text, row_text
 from explorer.search.measures import Measure
 from explorer.search.pareto import ParetoFront
 
@@ -42,7 +43,7 @@ class FrontView(NamedTuple):
 def front_view(front: ParetoFront, now: Sequence[float] | None = None) -> FrontView:
     """Return the points to draw; ``now`` are the figures of the sliders' plan, if it fits."""
     every = [
-        FrontPoint(index, point.figures, _sentence(front.measures, point.figures))
+        FrontPoint(index, point.figures, row_text(front, index))
         for index, point in enumerate(front.points)
     ]
     count = len(every)
@@ -51,7 +52,7 @@ def front_view(front: ParetoFront, now: Sequence[float] | None = None) -> FrontV
         drawn = [every[i * (count - 1) // (MOST_DRAWN - 1)] for i in range(MOST_DRAWN)]
     own = None
     if now is not None:
-        own = FrontPoint(-1, tuple(now), f"the sliders: {_sentence(front.measures, now)}")
+        own = FrontPoint(-1, tuple(now), f"the sliders: {figures_text(front.measures, now)}")
     return FrontView(front.measures, tuple(drawn), own, count - len(drawn))
 
 
@@ -120,10 +121,3 @@ def _axis(values: Sequence[float], unit: str) -> dict[str, object]:
     decades = range(math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive))))
     ticks = [step * 10.0**decade for decade in decades for step in LOG_STEPS]
     return {"type": "log", "tickvals": ticks, "ticktext": [human(tick, unit) for tick in ticks]}
-
-
-def _sentence(measures: Sequence[Measure], figures: Sequence[float]) -> str:
-    return ", ".join(
-        f"{measure.label} {human(value, measure.unit)}"
-        for measure, value in zip(measures, figures, strict=True)
-    )

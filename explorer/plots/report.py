@@ -31,6 +31,7 @@ from explorer.plots.compare import (
     time_figure,
 )
 from explorer.plots.fidelity import quantity_label
+from explorer.plots.style import joined
 from explorer.serving.comparison import Comparison, FigureRow
 from explorer.serving.export import source_documents
 
@@ -67,7 +68,7 @@ def comparison_report(comparison: Comparison) -> str:
         title=TITLE,
         version=__version__,
         plotly_script=Markup("<script>{}</script>").format(Markup(get_plotlyjs())),
-        lead=f"{', '.join(names[:-1])} and {names[-1]}, by the same models.",
+        lead=f"{joined(names)}, by the same models.",
         figures=Table(("", *names), tuple(map(_figure_row, comparison.figures))),
         misfits=[pair for pair in zip(names, comparison.misfits, strict=True) if pair[1]],
         inputs=Table(

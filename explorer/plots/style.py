@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from explorer.costs.terms import Bound
 from explorer.plots.drawing import Drawing
 from explorer.plots.palette import (
@@ -148,6 +150,11 @@ def lowered(text: str) -> str:
 def capital(text: str) -> str:
     """Return a text as it begins a sentence or a line."""
     return f"{text[:1].upper()}{text[1:]}"
+
+
+def joined(texts: Sequence[str], last: str = "and") -> str:
+    """Return texts as a sentence has them: ``a, b and c``."""
+    return f" {last} ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 
 def tick_text(value: float) -> str:

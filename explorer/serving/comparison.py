@@ -18,7 +18,7 @@ from explorer.serving.report import number, why_not
 FEWEST, MOST = 2, 4
 COMPARISON_SCHEMA = "explorer.comparison/1"
 NOT_THERE = "–"
-WORD_LABELS = {
+INPUT_NAMES = {
     "precision.compute": "Format of the arithmetic",
     "precision.weights": "Format of the stored weights",
     "precision.kv": "Format of the KV cache",
@@ -222,8 +222,8 @@ def _raw(scenario: Scenario, path: str) -> object:
 def _label(scenario: Scenario, path: str) -> str:
     if path in ("chip", "model"):
         return path.capitalize()
-    if path in WORD_LABELS:
-        return WORD_LABELS[path]
+    if path in INPUT_NAMES:
+        return INPUT_NAMES[path]
     knob = knob_at(scenario, path) if path in paths_of(scenario) else None
     return knob.label if knob is not None else ""
 

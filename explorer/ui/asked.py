@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from explorer.search.objectives import OBJECTIVES, Objective
-from explorer.ui import state
+from explorer.ui import unit_choice
 
 KEY = "sensitivity:objective"
 SEARCHED = ("throughput", "cluster_seconds_per_token")
@@ -33,10 +33,7 @@ def choose(label: str, names: Sequence[str], key: str, help_text: str | None = N
         key: under which the choice is kept, whatever page or chip comes next.
         help_text: what its help says.
     """
-    unit = _unit_name()
-    # Options are told apart by their words: one choice a unit, else another chip's would reset it.
-    widget = f"{key}:{unit}"
-    st.session_state.setdefault(widget, chosen_objective(names, key).name)
+    unit, widget = unit_choice.unit_name(), unit_choice.start(key, names[0])
     st.radio(
         label,
         names,
@@ -44,7 +41,7 @@ def choose(label: str, names: Sequence[str], key: str, help_text: str | None = N
         horizontal=True,
         key=widget,
         help=help_text,
-        on_change=_keep,
+        on_change=unit_choice.keep,
         args=(key, widget),
     )
     return chosen_objective(names, key)
@@ -52,14 +49,4 @@ def choose(label: str, names: Sequence[str], key: str, help_text: str | None = N
 
 def chosen_objective(names: Sequence[str], key: str) -> Objective:
     """Return what a choice holds now, else what was last chosen on any chip."""
-    held, unit = st.session_state, _unit_name()
-    name: str = held.get(f"{key}:{unit}", held.get(key, names[0]))
-    return OBJECTIVES[name].on(unit)
-
-
-def _unit_name() -> str:
-    return state.scenario().chip_document().unit_name
-
-
-def _keep(key: str, widget: str) -> None:
-    st.session_state[key] = state.widget_value(widget)
+    return OBJECTIVES[unit_choice.chosen(key, names[0])].on(unit_choice.unit_name())

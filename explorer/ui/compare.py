@@ -41,6 +41,10 @@ from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 KEPT, CURRENT, BEST = "snapshots", "what the sliders hold now", "best plan"
+OTHER_BEST = "best plan for earlier sliders"
+BEST_NAME, BEST_PATHS = "best_plan_name", "best_plan_paths"
+NOT_PLANNED_FOR = "simulation."
+"""What no plan is chosen for: when requests arrive, and who waits."""
 BODY = "compared"
 LONGEST_NAME = 60
 NAME_WIDTH = 220
@@ -108,6 +112,13 @@ def _best(scenario: Scenario) -> Scenario | None:
     return scenario.replacing(found) if found else None
 
 
+def _is_best_now(best: Scenario) -> bool:
+    """Return whether what was kept as the best plan was looked for with the sliders' values."""
+    searched: frozenset[str] = st.session_state[BEST_PATHS]
+    moved = {row.path for row in different_inputs([best, state.scenario()])} - searched
+    return all(path.startswith(NOT_PLANNED_FOR) for path in moved)
+
+
 def _choose() -> None:
     kept = _kept()
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -121,7 +132,7 @@ def _choose() -> None:
         st.button("Keep", key="keep", on_click=_keep_current, disabled=_full())
     for name in list(kept):
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.text(name, width=NAME_WIDTH)
+            st.text(_called(name), width=NAME_WIDTH)
             st.button("Put on the sliders", key=f"use:{name}", on_click=_use, args=(name,))
             st.button("Remove", key=f"remove:{name}", on_click=_remove, args=(name,))
     with folded("Add a preset, a link or a file", "compare_add") as is_open:
@@ -169,19 +180,31 @@ def _full() -> bool:
 
 
 def _candidates() -> list[Candidate]:
-    kept = [Candidate(name, scenario) for name, scenario in _kept().items()]
+    kept = [Candidate(_called(name), scenario) for name, scenario in _kept().items()]
     return [*kept, Candidate(CURRENT, state.scenario())]
+
+
+def _called(name: str) -> str:
+    """Return the name of a kept scenario; the best plan's says when it is no longer that."""
+    if name != st.session_state.get(BEST_NAME) or _is_best_now(_kept()[name]):
+        return name
+    return _free(OTHER_BEST)
+
+
+def _free(name: str) -> str:
+    """Return a name that no kept scenario has, and not that of the sliders."""
+    free, count = name, 1
+    while free in _kept() or free == CURRENT:
+        count += 1
+        free = f"{name} ({count})"
+    return free
 
 
 def _keep(name: str, scenario: Scenario) -> None:
     """Keep a scenario under a name that no other one has."""
     if _full():
         return
-    kept, free, count = _kept(), name, 1
-    while free in kept or free == CURRENT:
-        count += 1
-        free = f"{name} ({count})"
-    st.session_state[KEPT] = {**kept, free: scenario}
+    st.session_state[KEPT] = {**_kept(), _free(name): scenario}
 
 
 def _keep_current() -> None:
@@ -195,9 +218,11 @@ def _keep_preset() -> None:
 
 
 def _keep_best() -> None:
-    best = _best(state.scenario())
-    if best is not None:
-        _keep(BEST, best)
+    now = state.scenario()
+    found = with_best_plan(now, THROUGHPUT, None).plan
+    if found:
+        st.session_state[BEST_NAME], st.session_state[BEST_PATHS] = _free(BEST), frozenset(found)
+        _keep(BEST, now.replacing(found))
 
 
 def _use(name: str) -> None:
@@ -206,6 +231,8 @@ def _use(name: str) -> None:
 
 
 def _remove(name: str) -> None:
+    if name == st.session_state.get(BEST_NAME):
+        del st.session_state[BEST_NAME]
     st.session_state[KEPT] = {key: value for key, value in _kept().items() if key != name}
 
 

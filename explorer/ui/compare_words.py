@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from explorer.config.units import human, significant
-from explorer.plots.style import capital, lowered
+from explorer.plots.style import capital, joined, lowered
 from explorer.serving.comparison import FEWEST, Comparison, FigureRow, InputRow
 from explorer.ui.text import plain
 
@@ -35,7 +35,7 @@ def _misfits(unfit: Sequence[str]) -> str:
     if not unfit:
         return ""
     one = len(unfit) == 1
-    return f"The plan{'' if one else 's'} of {_listed(unfit)} {'does' if one else 'do'} not fit."
+    return f"The plan{'' if one else 's'} of {joined(unfit)} {'does' if one else 'do'} not fit."
 
 
 def _most(rate: FigureRow, names: Sequence[str]) -> str:
@@ -51,8 +51,8 @@ def _most(rate: FigureRow, names: Sequence[str]) -> str:
         for i in ranked
         if i not in winners and (value := rate.values[i])
     ]
-    tail = f", {_listed(behind)}" if behind else ""
-    return f"Most is delivered by {_listed([names[i] for i in winners])}: {shown}{tail}."
+    tail = f", {joined(behind)}" if behind else ""
+    return f"Most is delivered by {joined([names[i] for i in winners])}: {shown}{tail}."
 
 
 def _ahead(ratio: float) -> str:
@@ -80,8 +80,8 @@ def _times(figures: Sequence[FigureRow], names: Sequence[str], most: Sequence[in
         )
     first = tuple(most)
     return [
-        f"{capital(_listed(times))} {'is that' if len(times) == 1 else 'are those'} of "
-        f"{_listed([names[i] for i in holders])}{', too' if holders == first else ''}."
+        f"{capital(joined(times))} {'is that' if len(times) == 1 else 'are those'} of "
+        f"{joined([names[i] for i in holders])}{', too' if holders == first else ''}."
         for holders, times in sorted(told.items(), key=lambda item: item[0] != first)
     ]
 
@@ -105,7 +105,7 @@ def _against(values: Sequence[str], names: Sequence[str]) -> str:
     if len(holders) == len(values):
         return " against ".join(map(plain, values))
     *fewer, (most, _) = sorted(holders.items(), key=lambda item: len(item[1]))
-    told = [f"{plain(value)} in {_listed(of)}" for value, of in fewer]
+    told = [f"{plain(value)} in {joined(of)}" for value, of in fewer]
     return " against ".join([*told, f"{plain(most)} in the others"])
 
 
@@ -127,8 +127,3 @@ def _sign(figure: FigureRow) -> int:
 
 def _shown(figure: FigureRow, place: int) -> str:
     return human(figure.values[place], figure.unit)
-
-
-def _listed(words: Sequence[str]) -> str:
-    """Return words as a sentence has them: ``a, b and c``."""
-    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

@@ -30,7 +30,7 @@ from explorer.ui.tables import show_table
 KERNEL = "mt3000"
 OPERAND = re.compile(r"^\S+ (?P<what>.*)$")
 EARLIER = "'"
-GRID_ROW_HEIGHT = 36
+GRID_ROW_HEIGHT, GRID_HEADING_HEIGHT = 26, 38
 GRID_COLUMN_WIDTH = 57
 PERCENT = 100
 WORD_BYTES = 8
@@ -106,23 +106,25 @@ def _sentence(name: str, plans: dict[str, KernelPlan], machine: Mt3000) -> str:
 def _grid(plan: KernelPlan, precision: str) -> None:
     st.subheader("Who issues what in each cycle?", anchor=False)
     table = grid(plan)
-    cells = {
-        str(cycle + 1): [
+    cells = [
+        [
             _cell(name, stage)
             for name, stage in zip(table.rows[cycle], table.stages[cycle], strict=True)
         ]
         for cycle in range(plan.interval)
-    }
+    ]
+    cycles = pd.Index([str(cycle + 1) for cycle in range(plan.interval)], name="cycle")
+    # A line a cycle: sixteen columns do not fit beside the sliders on a page of 800 px.
     st.dataframe(
-        pd.DataFrame(cells, index=list(table.units)),
-        height=GRID_ROW_HEIGHT * (len(table.units) + 1),
+        pd.DataFrame(cells, index=cycles, columns=list(table.units)),
+        height=GRID_ROW_HEIGHT * plan.interval + GRID_HEADING_HEIGHT,
         row_height=GRID_ROW_HEIGHT,
         column_config={
-            name: st.column_config.TextColumn(width=GRID_COLUMN_WIDTH) for name in cells
+            name: st.column_config.TextColumn(width=GRID_COLUMN_WIDTH) for name in table.units
         },
     )
     st.caption(
-        f"Table I, computed from Table II: units by cycle of the interval. {_issues(plan)}. An "
+        f"Table I, computed from Table II: cycles of the interval by unit. {_issues(plan)}. An "
         "element of X, x row,k, is loaded, packed and broadcast; y row,vector · k is a "
         "multiply-add; w k,vectors a load of W. Each ' marks work of one iteration earlier. "
         f"{_packing(plan, precision)}"

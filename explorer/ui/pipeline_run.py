@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from typing import NamedTuple
 
 import streamlit as st
 
@@ -25,8 +27,14 @@ GANTT_BATCHES, LEAST_GANTT, MOST_GANTT = 5, 16, 160
 """Batches whose micro-batches the Gantt shows, and least and most micro-batches of it."""
 MOST_WITH_THE_PAGE = 200_000
 """Requests that a person waits for with the page: a run of a second or two."""
-REQUESTS_A_SECOND = 200_000
-"""For the words beside a long run alone: 200,000 of the 13B preset took 0.83 s of a processor."""
+PACE = "simulation_pace"
+
+
+class Timed(NamedTuple):
+    """A run, and how long it took [s]."""
+
+    simulation: Simulation
+    seconds: float
 
 
 def simulated(scenario: Scenario, trace: Trace | None) -> Simulation | None:
@@ -36,7 +44,9 @@ def simulated(scenario: Scenario, trace: Trace | None) -> Simulation | None:
             require_context(trace, int(scenario.workload.max_context_tokens))
         if is_long(scenario, trace):
             return _beside(scenario, trace)
-        return _kept(json.dumps(scenario.to_json()), trace_digest(), trace)
+        run = _kept(json.dumps(scenario.to_json()), trace_digest(), trace)
+        st.session_state[PACE] = (_requests(scenario, trace), run.seconds)
+        return run.simulation
     except InputError as error:
         st.error(f"**This is not simulated.** {plain(str(error))}")
         return None
@@ -68,10 +78,12 @@ def watched(progress: Progress, stopped: Stopped, total: int = 0) -> RowReader:
 
 
 @st.cache_data(max_entries=24, show_spinner="Simulating")
-def _kept(scenario_text: str, digest: str, _trace: Trace | None) -> Simulation:
+def _kept(scenario_text: str, digest: str, _trace: Trace | None) -> Timed:
     del digest
     scenario = parse_scenario(json.loads(scenario_text))
-    return simulate(scenario, _trace, _detail(scenario))
+    start = time.perf_counter()
+    simulation = simulate(scenario, _trace, _detail(scenario))
+    return Timed(simulation, time.perf_counter() - start)
 
 
 def _beside(scenario: Scenario, trace: Trace | None) -> Simulation | None:
@@ -87,11 +99,21 @@ def _beside(scenario: Scenario, trace: Trace | None) -> Simulation | None:
     )
     if found is None:
         answer.markdown(
-            f"**{human(float(count), 'requests')} take a while**, some "
-            f"{human(count / REQUESTS_A_SECOND, 's')} on a machine that does nothing else. They "
+            f"**{human(float(count), 'requests')} take a while**{_at_the_last_pace(count)}. They "
             f"are simulated when asked for; up to {MOST_WITH_THE_PAGE:,} follow the sliders."
         )
     return found
+
+
+def _at_the_last_pace(count: int) -> str:
+    """Return how long a run would take, as a clause; empty before the first run of a session."""
+    requests, seconds = st.session_state.get(PACE, (0, 0.0))
+    if not requests or not seconds:
+        return ""
+    return (
+        f", {human(count * seconds / requests, 's')} at the pace of the last "
+        f"{human(float(requests), 'requests')} here"
+    )
 
 
 def _prepared() -> Prepared:

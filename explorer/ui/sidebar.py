@@ -11,6 +11,8 @@ from explorer.config.errors import InputError
 from explorer.config.links import apply_texts
 from explorer.config.presets import load_scenario_preset, scenario_presets
 from explorer.config.scenario import WORD_FIELDS, Scenario
+from explorer.search.sliders import PRECISION_LABELS
+from explorer.serving.comparison import INPUT_NAMES
 from explorer.ui import state
 from explorer.ui.controls import MARKED_KINDS, knob_slider, marked
 from explorer.ui.folded import folded
@@ -43,11 +45,6 @@ LIMITS = (
     "measured.prefill_seconds",
     "measured.decode_seconds",
 )
-PRECISION_LABELS = {
-    "precision.compute": "Arithmetic",
-    "precision.weights": "Weights stored as",
-    "precision.kv": "KV cache stored as",
-}
 PLACEMENT_LABEL = "Prefill and decode run on"
 SIMULATION_LABELS = {
     "simulation.arrivals": "Requests arrive",
@@ -57,13 +54,12 @@ SIMULATION_LABELS = {
 }
 WORD_LABELS = {"plan.placement": PLACEMENT_LABEL, **PRECISION_LABELS, **SIMULATION_LABELS}
 """Labels of the choices that every chip has, by path."""
+MECHANISMS = {
+    "mt3000": ("kernel.attention", "kernel.fusion", "kernel.launch"),
+    "ascend910a": ("kernel.recurrence",),
+}
 MECHANISM_LABELS = {
-    "mt3000": {
-        "kernel.attention": "Attention in prefill",
-        "kernel.fusion": "Operator fusion",
-        "kernel.launch": "Kernel launches",
-    },
-    "ascend910a": {"kernel.recurrence": "Instruction groups of the recurrence"},
+    family: {path: INPUT_NAMES[path] for path in paths} for family, paths in MECHANISMS.items()
 }
 WORD_NAMES = {
     "whole": "All",

@@ -10,6 +10,7 @@ import numpy as np
 from explorer.config.scenario import Scenario
 from explorer.config.units import human, significant
 from explorer.costs.arrays import Codes, total
+from explorer.plots.style import joined
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.slice_study import (
     CONSTANT,
@@ -73,7 +74,7 @@ def spans_sentence(scenario: Scenario, measured: tuple[int, ...]) -> str:
         return f"From {first} to {last:,} rows nothing is faster than **{count}**."
     tail = ""
     if measured:
-        told = f"{', '.join(map(str, measured[:-1]))} and {measured[-1]}"
+        told = joined([str(count) for count in measured])
         tail = f" Of these counts only {told} were run, and 8 only where it falls back to serial."
     return f"The best count is {', '.join(parts)}.{tail}"
 

@@ -87,6 +87,8 @@ def baseline() -> Scenario:
 def apply(changes: Mapping[str, object]) -> None:
     """Change some values, or say why not and keep everything as it was.
 
+    What is said replaces what was said of the same values before.
+
     A number of the machine that is moved back to what the chip has is no longer one's own, unless
     the preset sets it.
     """
@@ -101,7 +103,7 @@ def apply(changes: Mapping[str, object]) -> None:
     try:
         _set(usable(now.replacing({**changes, **moved_back})), preset())
     except InputError as error:
-        notice(error.problems, "Nothing was changed")
+        notice(error.problems, "Nothing was changed", place=" ".join(changes))
 
 
 def usable(new: Scenario) -> Scenario:

@@ -238,8 +238,7 @@ def shown(lever: Lever, value: float | str | None) -> str:
         return value or "–"
     if lever.path.endswith(TIME_FACTOR):
         return human(float(value), "fraction")
-    text = human(float(value), lever.unit)
-    return f"{text.removesuffix(' x')} ×" if lever.unit == "x" else text
+    return human(float(value), lever.unit)
 
 
 def best_shown(lever: Lever, ends: Mapping[str, tuple[float, float]]) -> str:

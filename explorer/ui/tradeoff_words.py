@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from itertools import combinations
 
-from explorer.config.units import SIGNIFICANT, human, significant
+from explorer.config.units import human, significant
+from explorer.plots.style import joined
+from explorer.search.front_text import figures_text
 from explorer.search.measures import Measure
 from explorer.search.pareto import ParetoFront, ParetoPoint
 from explorer.serving.evaluate import Evaluation
@@ -17,9 +19,6 @@ WORTH_GIVING = 0.1
 """Part of the first measure that the answer offers to give up."""
 ROUNDING = 1e-9
 """Figures within this fraction of each other are the same."""
-
-MOST_FIGURES = 5
-"""Significant figures up to which neighbours in the table are told apart."""
 MANY_TIMES = 2.0
 """Ratio from which a gain or a cost is told as a factor."""
 
@@ -55,7 +54,7 @@ def promise(measures: Sequence[Measure], plans: int, exact: bool) -> str:
     """
     first, *others = measures
     better = [f"{_more(measure, measure.sign < 0)} {measure.label}" for measure in others]
-    wanted = " or ".join(filter(None, (", ".join(better[:-1]), better[-1])))
+    wanted = joined(better, "or")
     how = "are compared" if exact else "are too many to compare, so that NSGA-II tries some"
     return (
         f"The trade-offs will show what {wanted} would cost in {first.label}: all {plans:,} plans "
@@ -77,46 +76,6 @@ def answer(front: ParetoFront, own: Sequence[float] | None) -> str:
         f"{'is' if count == 1 else 'are'} beaten by no other."
     )
     return " ".join((_trade(front), of_all, _own_standing(front, own)))
-
-
-def figures_text(measures: Sequence[Measure], figures: Sequence[float]) -> str:
-    """Return the figures of a plan with their names."""
-    return ", ".join(
-        f"{measure.label} {human(value, measure.unit)}"
-        for measure, value in zip(measures, figures, strict=True)
-    )
-
-
-def row_texts(front: ParetoFront, place: int) -> list[str]:
-    """Return the figures of a plan, so exact that they differ from those of its neighbours.
-
-    Args:
-        front: its plans in the order in which they are shown.
-        place: of the plan among them.
-    """
-    own = front.points[place].figures
-    beside = [front.points[i].figures for i in (place - 1, place + 1) if 0 <= i < len(front.points)]
-    return [
-        human(
-            value, measure.unit, max([SIGNIFICANT, *(_apart(measure, value, b[i]) for b in beside)])
-        )
-        for i, (measure, value) in enumerate(zip(front.measures, own, strict=True))
-    ]
-
-
-def row_text(front: ParetoFront, place: int) -> str:
-    """Return the same on one line, with the names of the measures."""
-    named = zip(front.measures, row_texts(front, place), strict=True)
-    return ", ".join(f"{measure.label} {text}" for measure, text in named)
-
-
-def _apart(measure: Measure, one: float, other: float) -> int:
-    """Return how many figures tell two values apart; the usual ones where the most do not."""
-    counts = range(SIGNIFICANT, MOST_FIGURES + 1)
-    return next(
-        (n for n in counts if human(one, measure.unit, n) != human(other, measure.unit, n)),
-        SIGNIFICANT,
-    )
 
 
 def _trade(front: ParetoFront) -> str:

@@ -14,25 +14,19 @@ from explorer.config.units import human
 from explorer.plots.pareto import MOST_DRAWN, front_view, pareto_figure
 from explorer.search.certificate import Progress, Stopped
 from explorer.search.fitting import never_kept
+from explorer.search.front_text import MOST_FIGURES, row_text, row_texts
 from explorer.search.genetic import approximate_front
 from explorer.search.measures import FEWEST, MEASURES, MOST, Measure, measures_named
 from explorer.search.pareto import LARGEST_ENUMERATED, ParetoFront, pareto_front
 from explorer.search.space import default_space
 from explorer.serving.evaluate import evaluate
 from explorer.serving.notes import plan_notes
-from explorer.ui import background, state
+from explorer.ui import background, state, unit_choice
 from explorer.ui.charts import chart
 from explorer.ui.plan_words import plan_words
 from explorer.ui.tables import show_table
 from explorer.ui.text import plain
-from explorer.ui.tradeoff_words import (
-    MOST_FIGURES,
-    answer,
-    promise,
-    row_text,
-    row_texts,
-    standing,
-)
+from explorer.ui.tradeoff_words import answer, promise, standing
 
 CHOSEN, SECTION, CHART, APPLIED = "tradeoff:measures", "pareto", "pareto_chart", "pareto:applied"
 DEFAULT = ("throughput", "tpot")
@@ -80,10 +74,7 @@ def page() -> None:
 
 def _choose_measures(scenario: Scenario) -> list[str]:
     """Draw the choice of measures in the words of the chip, and return their names."""
-    unit = scenario.chip_document().unit_name
-    # Options are told apart by their words: one choice a unit, else another chip's would reset it.
-    widget = f"{CHOSEN}:{unit}"
-    st.session_state.setdefault(widget, _chosen_measures(scenario))
+    unit, widget = scenario.chip_document().unit_name, unit_choice.start(CHOSEN, list(DEFAULT))
     st.multiselect(
         "Measures to trade",
         options=list(MEASURES),
@@ -91,20 +82,14 @@ def _choose_measures(scenario: Scenario) -> list[str]:
         max_selections=MOST,
         key=widget,
         help="The first runs up the picture, the second along, the third is its colour.",
-        on_change=_keep_measures,
-        args=(widget,),
+        on_change=unit_choice.keep,
+        args=(CHOSEN, widget),
     )
-    return _chosen_measures(scenario)
+    return _chosen_measures()
 
 
-def _chosen_measures(scenario: Scenario) -> list[str]:
-    """Return what the choice holds now, else what was last chosen on any chip."""
-    held, unit = st.session_state, scenario.chip_document().unit_name
-    return list(held.get(f"{CHOSEN}:{unit}", held.get(CHOSEN, DEFAULT)))
-
-
-def _keep_measures(widget: str) -> None:
-    st.session_state[CHOSEN] = list(state.widget_value(widget))
+def _chosen_measures() -> list[str]:
+    return list(unit_choice.chosen(CHOSEN, DEFAULT))
 
 
 def _in_words_of(scenario: Scenario, measures: Sequence[Measure]) -> tuple[Measure, ...]:
@@ -114,7 +99,7 @@ def _in_words_of(scenario: Scenario, measures: Sequence[Measure]) -> tuple[Measu
 
 def _prepare() -> background.Prepared:
     scenario = state.scenario()
-    names = _chosen_measures(scenario)
+    names = _chosen_measures()
     measures, space = measures_named(names, scenario), default_space(scenario)
 
     def work(progress: Progress, stopped: Stopped) -> ParetoFront:
