@@ -11,12 +11,14 @@ from playwright.sync_api import Page, expect
 from explorer.plots.palette import contrast
 from tests.axe import CONTRAST, faults, put_on, unfold
 from tests.browser import open_page, settle
+from tests.contrast import faint_texts
 
 pytestmark = pytest.mark.browser
 
 SEARCH_MS = 180_000
 READABLE = 1.6
 MAIN, SIDEBAR, HEADER = (f'[data-testid="{name}"]' for name in ("stMain", "stSidebar", "stHeader"))
+CHART_TEXTS = ".js-plotly-plot text"
 ASCEND = "?preset=ascend910a-qwen3.8-27b@1"
 DOES_NOT_FIT = "?preset=mt3000-llama2-13b@1&plan.pp_decode=1&plan.tp_decode=1&plan.nothing=4"
 
@@ -83,11 +85,13 @@ def test_no_page_breaks_a_rule_of_wcag_in_either_theme(
     for act in acts:
         act(page)
         unfold(page, MAIN)
-        found = faults(page, MAIN)
+        found, faint = faults(page, MAIN), faint_texts(page, CHART_TEXTS)
         put_on(page, "dark")
         found += faults(page, MAIN, CONTRAST)
+        faint += faint_texts(page, CHART_TEXTS)
         put_on(page, "light")
         assert [str(fault) for fault in found] == []
+        assert faint == []
         assert nameless(page) == []
 
 

@@ -9,44 +9,22 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import charts_drawn, new_context, open_page
+from tests.contrast import faint_texts
 
 pytestmark = pytest.mark.browser
 
 SHEET = 1512
 """Width of A3 between margins of 10 mm, in CSS pixels (96 an inch)."""
-FAINT = """() => {
-    const channels = colour => colour.match(/[\\d.]+/g).map(Number);
-    const light = colour => channels(colour).slice(0, 3)
-        .map(one => one / 255)
-        .map(one => one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4)
-        .reduce((sum, one, i) => sum + one * [0.2126, 0.7152, 0.0722][i], 0);
-    const contrast = (one, other) => {
-        const [low, high] = [light(one), light(other)].sort((a, b) => a - b);
-        return (high + 0.05) / (low + 0.05);
-    };
-    const ground = element => {
+DARK_GROUNDS = """() => [...document.querySelectorAll(
+    '.stApp, .main-svg, [data-testid="stAlertContainer"]')].filter(element => {
         for (let at = element; at; at = at.parentElement) {
-            const colour = getComputedStyle(at).backgroundColor;
-            const [, , , alpha = 1] = channels(colour);
-            if (alpha > 0.5) return colour;
+            const [red, green, blue, alpha = 1] =
+                getComputedStyle(at).backgroundColor.match(/[\\d.]+/g).map(Number);
+            if (alpha > 0.5) return Math.min(red, green, blue) < 230;
         }
-        return 'rgb(255, 255, 255)';
-    };
-    const found = [];
-    for (const element of document.querySelectorAll('.stApp, [data-testid="stMain"] *')) {
-        const style = getComputedStyle(element), svg = element instanceof SVGElement;
-        const words = [...element.childNodes].filter(node => node.nodeType === Node.TEXT_NODE)
-            .map(node => node.textContent.trim()).join('');
-        if (!element.getClientRects().length) continue;
-        const ink = svg ? style.fill : style.color;
-        if (words && !element.closest('.bartext') && contrast(ink, ground(element)) < 4.5)
-            found.push(words);
-        if (element.matches('.stApp, .main-svg, [data-testid="stAlertContainer"]')
-            && light(ground(element)) < 0.8) found.push('dark ground');
-    }
-    return found;
-}"""
-"""Texts that are hard to read where they stand (WCAG 1.4.3), and grounds that would take ink."""
+        return false;
+    }).length"""
+"""How many grounds would take ink."""
 ON_SCREEN = """() => Number(
     getComputedStyle(document.querySelector('.stApp')).backgroundColor.match(/\\d+/)[0]) > 200"""
 ROUTES = (
@@ -100,7 +78,8 @@ def test_paper_is_white_and_its_texts_are_dark_whichever_theme_is_on_the_screen(
     for route in ROUTES:
         open_page(page, f"{app_url}{route}")
         page.emulate_media(media="print", color_scheme=theme)
-        assert page.evaluate(FAINT) == [], route
+        assert faint_texts(page, '.stApp, [data-testid="stMain"] *') == [], route
+        assert page.evaluate(DARK_GROUNDS) == 0, route
         page.emulate_media(media="screen", color_scheme=theme)
     assert page.evaluate(ON_SCREEN) == {"light": True, "dark": False}[theme]
     context.close()
