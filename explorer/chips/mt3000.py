@@ -17,7 +17,7 @@ from explorer.chips.mt3000_numbers import Mt3000Numbers
 from explorer.chips.passes import Pass, PassTerms, layer_all_reduces, stage_hand_over
 from explorer.config.model import LayerKind
 from explorer.config.sizes import caches_tokens, has_experts
-from explorer.costs.arrays import ONE, ZERO, Array, Codes, scalar
+from explorer.costs.arrays import ONE, ZERO, Array, Codes, choose, scalar
 from explorer.costs.attention import (
     AttentionTiles,
     attention_cost,
@@ -42,7 +42,7 @@ from explorer.costs.memory import (
 )
 from explorer.costs.partition import StageShare
 from explorer.costs.roofline import roofline_seconds
-from explorer.costs.terms import Bound, Stage, Term, fixed_term
+from explorer.costs.terms import Bound, Stage, Term, code, fixed_term
 
 FUSED_REGIONS = 5
 """Regions of Fig. 4: norm with Q/K/V and RoPE; attention; O with Add; norm with gate and up; down
@@ -317,7 +317,7 @@ class Mt3000:
         )
         parts = (cost.compute_seconds, cost.io_seconds, cost.round_seconds)
         largest = np.stack(np.broadcast_arrays(*parts)).argmax(axis=0)
-        bound = np.choose(largest, [Bound.COMPUTE, Bound.KV_CACHE, Bound.ROUNDS])
+        bound = choose(largest, [code(b) for b in (Bound.COMPUTE, Bound.KV_CACHE, Bound.ROUNDS)])
         kinds = self.kinds(
             *self._peak_and_bandwidth(), "attention_round_seconds", "attention_score_seconds"
         )
@@ -359,10 +359,12 @@ class Mt3000:
         """Return one product of one rank: rows x k by k x n."""
         cost = gemm_cost(rows, ONE * k, n, self.cluster_tile, self.cluster)
         weights = np.where(
-            cost.w_bytes >= cost.x_bytes + cost.y_bytes, Bound.WEIGHTS, Bound.ACTIVATIONS
+            cost.w_bytes >= cost.x_bytes + cost.y_bytes,
+            code(Bound.WEIGHTS),
+            code(Bound.ACTIVATIONS),
         )
         arithmetic = cost.compute_seconds >= cost.seconds - cost.compute_seconds
-        bound = np.where(arithmetic, Bound.COMPUTE, weights)
+        bound = np.where(arithmetic, code(Bound.COMPUTE), weights)
         kinds = self.kinds(*self._peak_and_bandwidth(), "gemm_mixed_stream_efficiency")
         return Term(name, cost.seconds, cost.seconds, cost.bytes, cost.macs, bound, kinds)
 

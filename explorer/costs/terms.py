@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cache
 
 import numpy as np
 
@@ -33,9 +34,12 @@ class Bound(IntEnum):
         return self.name.lower()
 
 
+@cache
 def code(bound: Bound) -> Codes:
-    """Return the 0-d code array of one bound."""
-    return np.asarray(int(bound), dtype=np.int64)
+    """Return the 0-d code array of one bound; nobody writes into it."""
+    result: Codes = np.asarray(int(bound), dtype=np.int64)
+    result.flags.writeable = False
+    return result
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import streamlit as st
 
@@ -26,7 +27,6 @@ from explorer.serving.constraints import budget_constraint
 from explorer.serving.levers import NOTE_OF_MEASUREMENT
 from explorer.ui import state
 from explorer.ui.asked import choose, chosen_objective
-from explorer.ui.background import fingerprint_of
 from explorer.ui.controls import knob_slider
 from explorer.ui.folded import folded
 from explorer.ui.text import plain
@@ -108,7 +108,7 @@ def chosen(scenario: Scenario | None = None) -> tuple[SearchSettings, Space, Pro
             continue
         typed = text or default_range(scenario, path)
         vary |= dict([parse_vary(scenario, f"{path}={typed}")])
-    return settings, default_space(scenario, frozenset(pinned), vary), how
+    return settings, _space(scenario, frozenset(pinned), vary), how
 
 
 def _effort() -> None:
@@ -257,24 +257,30 @@ def _seconds(space: Space) -> float:
     return float(known[1])
 
 
-def _whole(scenario: Scenario) -> Space:
-    """Return the space of a scenario's whole plan: the page asks for the same few often."""
-    known: dict[str, Space] = st.session_state.setdefault("whole_spaces", {})
-    key = fingerprint_of(scenario)
-    if key not in known:
-        while len(known) >= MOST_SPACES_KEPT:
-            known.pop(next(iter(known)))
-        known[key] = default_space(scenario)
-    return known[key]
+def _space(
+    scenario: Scenario,
+    pinned: frozenset[str] = frozenset(),
+    vary: Mapping[str, Values] = MappingProxyType({}),
+) -> Space:
+    """Return the space of a scenario and some choices: a run asks for the same few often."""
+    known: list[tuple[Scenario, object, Space]] = st.session_state.setdefault("spaces", [])
+    choices = (pinned, tuple(vary.items()))
+    for of, chosen_then, space in known:
+        # Scenarios don't change: to compare them by their values would take longer.
+        if of is scenario and chosen_then == choices:
+            return space
+    space = default_space(scenario, pinned, vary)
+    known[:] = [(scenario, choices, space), *known[: MOST_SPACES_KEPT - 1]]
+    return space
 
 
 def _plan_paths(scenario: Scenario) -> list[str]:
-    return [axis.paths[0] for axis in _whole(scenario).axes]
+    return [axis.paths[0] for axis in _space(scenario).axes]
 
 
 def _further_paths(scenario: Scenario) -> list[str]:
     """Return every slider that holds a number beside those of the plan's own axes."""
-    own = {path for axis in _whole(scenario).axes for path in axis.paths}
+    own = {path for axis in _space(scenario).axes for path in axis.paths}
     hardware = [
         f"hardware.{name}"
         for name in scenario.chip_document().quantities
@@ -302,7 +308,7 @@ def _keep_known(scenario: Scenario) -> None:
 
 def _default(scenario: Scenario, path: str) -> str:
     """Return what an empty range means."""
-    axis = _whole(scenario).axis(path)
+    axis = _space(scenario).axis(path)
     if axis is not None:
         return listed([str(value) for value in axis.values])
     try:
