@@ -19,6 +19,7 @@ from explorer.plots.style import (
     base_figure,
     legend_entry,
     resource,
+    untagged,
     words,
 )
 from explorer.serving.comparison import Candidate
@@ -89,7 +90,7 @@ def _place(bar: Bar) -> str:
 def budget_figure(bars: Sequence[BudgetBar]) -> go.Figure:
     """Draw every budget as a share of its capacity; past 100 % it does not fit."""
     figure = base_figure(100 + 34 * len(bars), "compare_memory")
-    labels = [f"{bar.bar.name} · {bar.scenario}" for bar in bars]
+    labels = [untagged(f"{bar.bar.name} · {bar.scenario}") for bar in bars]
     add_parts(figure, labels, [bar.bar for bar in bars])
     figure.update_layout(
         barmode="stack",
@@ -123,7 +124,7 @@ def time_figure(bars: Sequence[TimeBar]) -> go.Figure:
     names = {resource(bound) for bar in bars for bound in bar.seconds}
     room = LEGEND_ROW / LEGEND_SHARE * len(names)
     figure = base_figure(round(max(100 + 38 * len(bars), room)), "compare_times")
-    labels = [f"{bar.pool} · {bar.scenario}" for bar in bars]
+    labels = [untagged(f"{bar.pool} · {bar.scenario}") for bar in bars]
     for bound in dict.fromkeys(bound for bar in bars for bound in bar.seconds):
         seconds = [bar.seconds.get(bound, 0.0) for bar in bars]
         figure.add_bar(
@@ -160,7 +161,8 @@ def rooflines(candidates: Sequence[Candidate]) -> tuple[tuple[str, Roofline], ..
 def rooflines_figure(named: Sequence[tuple[str, Roofline]]) -> go.Figure:
     """Draw rooflines over each other: a colour, dash and mark a scenario, decode marks open."""
     figure = base_figure(460, "compare_roofline")
-    for (name, data), look in zip(named, COMPARED, strict=False):
+    for (called, data), look in zip(named, COMPARED, strict=False):
+        name = untagged(called)
         for number, roof in enumerate(data.roofs):
             figure.add_scatter(
                 x=roof.intensities,
@@ -170,10 +172,13 @@ def rooflines_figure(named: Sequence[tuple[str, Roofline]]) -> go.Figure:
                 legendgroup=name,
                 showlegend=number == 0,
                 line=look.line,
-                hovertemplate=(
+                # A name within the template could hold variables of Plotly's.
+                customdata=[
                     f"{name}, {roof.name}: at most {human(roof.macs_per_second[-1], 'MAC/s')}, "
-                    f"from {significant(roof.threshold)} MAC/B on<extra></extra>"
-                ),
+                    f"from {significant(roof.threshold)} MAC/B on"
+                ]
+                * len(roof.intensities),
+                hovertemplate="%{customdata}<extra></extra>",
             )
         figure.add_scatter(
             x=[point.intensity for point in data.points],

@@ -13,7 +13,7 @@ from explorer.config.units import human, percent
 from explorer.fidelity.measurements import Measurement
 from explorer.fidelity.report import Row
 from explorer.plots.palette import MOSS, NEUTRAL, PLUM, SLATE, STEEL, TAN
-from explorer.plots.style import base_figure
+from explorer.plots.style import base_figure, untagged
 
 MOST_POINTS = 200
 BAND = 0.1
@@ -107,7 +107,7 @@ def parity_figure(data: Parity, before: Sequence[ParityPoint] = (), height: int 
             x=[point.measured for point in points],
             y=[point.ratio for point in points],
             mode="markers",
-            name=_untagged(quantity_label(quantity, (chip,))),
+            name=untagged(quantity_label(quantity, (chip,))),
             marker={"color": colour, "symbol": symbol, "size": 9},
             customdata=[point.text for point in points],
             hovertemplate="%{customdata}<extra></extra>",
@@ -152,11 +152,6 @@ def chip_label(chip: str) -> str:
         return chip
 
 
-def _untagged(text: str) -> str:
-    """Return text as Plotly shows it: it reads a subset of HTML."""
-    return text.replace("&", "&amp;").replace("<", "&lt;")
-
-
 def _point(row: Row) -> ParityPoint:
     predicted = row.prediction.value if row.prediction is not None else 0.0
     return parity_point(row.measurement, predicted, "predicted")
@@ -173,5 +168,5 @@ def parity_point(m: Measurement, predicted: float, word: str) -> ParityPoint:
     unit = UNIT_OF[m.dimension] if m.dimension else ""
     ratio = predicted / m.si_value
     values = f"measured {human(m.si_value, unit)}, {word} {human(predicted, unit)}"
-    text = f"{_untagged(m.id)}: {values}, {'+' if ratio >= 1 else ''}{percent(ratio - 1)}"
+    text = f"{untagged(m.id)}: {values}, {'+' if ratio >= 1 else ''}{percent(ratio - 1)}"
     return ParityPoint(m.quantity, m.chip, m.si_value, ratio, text)

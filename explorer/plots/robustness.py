@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from explorer.config.units import human
 from explorer.plots.palette import PLUM, STEEL
-from explorer.plots.style import ASSUMED_SHAPE, PRESENT_MARK, base_figure, hatched
+from explorer.plots.style import ASSUMED_SHAPE, PRESENT_MARK, base_figure, hatched, untagged
 from explorer.search.robustness import Interval
 from explorer.search.sensitivity import Sensitivity
 
@@ -44,9 +44,10 @@ def spans(found: Interval, alone: Sensitivity) -> tuple[Span, ...]:
 def interval_figure(rows: Sequence[Span], name: str, unit: str) -> go.Figure:
     """Draw a bar from the least to the largest answer in each row, and a mark where it is now."""
     figure = base_figure(FRAME_PIXELS + ROW_PIXELS * len(rows), "interval")
+    labels = [untagged(row.label) for row in rows]
     figure.add_bar(
         orientation="h",
-        y=[row.label for row in rows],
+        y=labels,
         base=[row.low for row in rows],
         x=[row.high - row.low for row in rows],
         marker={
@@ -54,14 +55,15 @@ def interval_figure(rows: Sequence[Span], name: str, unit: str) -> go.Figure:
             "pattern": hatched(PLUM, ASSUMED_SHAPE),
         },
         customdata=[
-            f"{row.label}: {human(row.low, unit)} to {human(row.high, unit)}" for row in rows
+            f"{label}: {human(row.low, unit)} to {human(row.high, unit)}"
+            for label, row in zip(labels, rows, strict=True)
         ],
         hovertemplate="%{customdata}<extra></extra>",
         showlegend=False,
     )
     figure.add_scatter(
         x=[row.now for row in rows],
-        y=[row.label for row in rows],
+        y=labels,
         mode="markers",
         name="at the values now",
         marker=PRESENT_MARK,

@@ -17,7 +17,7 @@ from explorer.config.units import human, significant
 from explorer.costs.arrays import Codes
 from explorer.costs.terms import Bound
 from explorer.plots.palette import NEUTRAL
-from explorer.plots.style import NAME_OF_BOUND, PRESENT_MARK, base_figure
+from explorer.plots.style import NAME_OF_BOUND, PRESENT_MARK, base_figure, untagged
 from explorer.search.space_map import FITS, SEVERAL, MapAxis, SpaceMap
 from explorer.serving.constraints import CONSTRAINTS
 from explorer.serving.evaluate import DECODE_CODE_OFFSET
@@ -129,10 +129,14 @@ def map_figure(found: SpaceMap) -> go.Figure:
     _add_names(figure, found)
     _add_present(figure, found)
     figure.update_xaxes(
-        title=found.x.label, **_ticks(found.x, TICKS), range=[-0.5, len(found.x.values) - 0.5]
+        title=untagged(found.x.label),
+        **_ticks(found.x, TICKS),
+        range=[-0.5, len(found.x.values) - 0.5],
     )
     figure.update_yaxes(
-        title=found.y.label, **_ticks(found.y, MOST_UP), range=[-0.5, len(found.y.values) - 0.5]
+        title=untagged(found.y.label),
+        **_ticks(found.y, MOST_UP),
+        range=[-0.5, len(found.y.values) - 0.5],
     )
     figure.update_xaxes(showgrid=False, zeroline=False)
     figure.update_yaxes(showgrid=False, zeroline=False)
@@ -169,8 +173,8 @@ def sentences(found: SpaceMap) -> list[list[str]]:
     """Return for each cell [y, x] what it holds, in one sentence."""
     x, y, codes, unit = found.x, found.y, region_codes(found), found.objective.unit
     names = {int(code): region_name(int(code)) for code in np.unique(codes)}
-    across = [f"{x.label} {human(float(value), x.unit)}" for value in x.values]
-    down = [f"{y.label} {human(float(value), y.unit)}" for value in y.values]
+    across = [untagged(f"{x.label} {human(float(value), x.unit)}") for value in x.values]
+    down = [untagged(f"{y.label} {human(float(value), y.unit)}") for value in y.values]
 
     def holds(code: int, value: float) -> str:
         if code >= MISFIT:
@@ -277,5 +281,7 @@ def _ticks(axis: MapAxis, most: int) -> dict[str, Sequence[object]]:
     places = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
     return {
         "tickvals": places.tolist(),
-        "ticktext": [human(float(axis.values[place]), axis.unit) for place in places.tolist()],
+        "ticktext": [
+            untagged(human(float(axis.values[place]), axis.unit)) for place in places.tolist()
+        ],
     }

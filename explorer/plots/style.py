@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 
 from explorer.costs.terms import Bound
@@ -155,6 +156,14 @@ def capital(text: str) -> str:
 def joined(texts: Sequence[str], last: str = "and") -> str:
     """Return texts as a sentence has them: ``a, b and c``."""
     return f" {last} ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
+
+
+def untagged(text: str) -> str:
+    """Return a person's text so that Plotly, which reads a subset of HTML, shows it as it is.
+
+    Text is cut before it comes here: the half of an entity is none.
+    """
+    return html.escape(text, quote=False)
 
 
 def tick_text(value: float) -> str:

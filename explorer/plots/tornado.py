@@ -10,7 +10,14 @@ import plotly.graph_objects as go
 
 from explorer.config.units import human, significant
 from explorer.plots.palette import STEEL, TAN
-from explorer.plots.style import ASSUMED_KINDS, PLAN_SHAPE, SMALLEST_TEXT, base_figure, hatched
+from explorer.plots.style import (
+    ASSUMED_KINDS,
+    PLAN_SHAPE,
+    SMALLEST_TEXT,
+    base_figure,
+    hatched,
+    untagged,
+)
 from explorer.search.sensitivity import Effect, Outcome, Sensitivity
 from explorer.search.sliders import Setting
 
@@ -129,14 +136,14 @@ def _label(effect: Effect) -> str:
     slider = effect.slider
     ends = [setting_text(end, slider.unit) for end in (slider.low, slider.high) if end is not None]
     kind = f", {slider.kind}" if slider.kind in ASSUMED_KINDS else ""
-    return f"{slider.label}{kind}<br>{' or '.join(ends)}"
+    return f"{untagged(slider.label)}{kind}<br>{untagged(' or '.join(ends))}"
 
 
 def _bar(effect: Effect | None, outcome: Outcome | None) -> Bar | None:
     if effect is None or outcome is None:
         return None
     slider = effect.slider
-    moved = (
+    moved = untagged(
         f"{slider.label} {setting_text(outcome.setting, slider.unit)} instead of "
         f"{setting_text(slider.now, slider.unit)}"
     )
