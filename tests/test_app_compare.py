@@ -11,13 +11,14 @@ from streamlit.testing.v1 import AppTest
 
 from explorer.config.links import preset_scenario
 from explorer.config.units import human, significant
+from explorer.plots.compare import short
 from explorer.search.best_plan import best_plan
 from explorer.search.objectives import THROUGHPUT
 from explorer.search.space import default_space
 from explorer.serving.comparison import Candidate, compare
 from explorer.serving.evaluate import evaluate
 from explorer.ui import compare as compare_page
-from explorer.ui.compare import _words
+from explorer.ui.compare import BEST, CURRENT, OTHER_BEST, _words
 from explorer.ui.compare_words import _times, lead
 from tests.tables import tables
 from tests.test_app_pages import APP, notices, unfold
@@ -77,15 +78,20 @@ def test_a_best_plan_is_called_so_only_while_the_sliders_ask_for_it() -> None:
     app.select_slider(key="knob:plan.tp_decode").set_value(2).run()
     assert "**best plan**" in app.markdown[0].value
     app.select_slider(key="knob:workload.output_tokens").set_value(256).run()
-    assert "**best plan for earlier sliders**" in app.markdown[0].value
-    assert "best plan for earlier sliders" in tables(app)[0].columns
-    assert any(text.value == "best plan for earlier sliders" for text in app.text)
+    assert "**earlier best plan**" in app.markdown[0].value
+    assert "earlier best plan" in tables(app)[0].columns
+    assert any(text.value == "earlier best plan" for text in app.text)
     app.select_slider(key="knob:workload.output_tokens").set_value(128).run()
     assert "**best plan**" in app.markdown[0].value
     app.button(key="remove:best plan").click().run()
     app = keep(app, "best plan")
     app.select_slider(key="knob:workload.output_tokens").set_value(256).run()
     assert "**best plan**" in app.markdown[0].value
+
+
+@pytest.mark.parametrize("name", [BEST, OTHER_BEST, f"{OTHER_BEST} (2)", CURRENT])
+def test_names_that_the_page_gives_are_whole_on_its_charts(name: str) -> None:
+    assert short(name) == name
 
 
 def test_sliders_that_moved_are_compared_with_the_preset_before_and_by_one_click() -> None:

@@ -41,7 +41,7 @@ from explorer.ui.tables import show_table
 from explorer.ui.text import plain
 
 KEPT, CURRENT, BEST = "snapshots", "what the sliders hold now", "best plan"
-OTHER_BEST = "best plan for earlier sliders"
+OTHER_BEST = "earlier best plan"
 BEST_NAME, BEST_PATHS = "best_plan_name", "best_plan_paths"
 NOT_PLANNED_FOR = "simulation."
 """What no plan is chosen for: when requests arrive, and who waits."""
