@@ -16,8 +16,10 @@ from explorer.config.own_chip import parse_chip
 from explorer.config.presets import scenario_presets
 from explorer.config.scenario import WORD_FIELDS
 from explorer.config.units import human
+from explorer.plots.memory import memory_bars
 from explorer.serving.evaluate import evaluate
 from explorer.ui import charts
+from explorer.ui.explore import FULLEST, free_bytes
 from explorer.ui.sidebar import MECHANISM_LABELS, WORD_LABELS
 from tests.scenarios import MT3000
 from tests.tables import tables
@@ -101,6 +103,36 @@ def test_the_change_against_the_preset_is_shown() -> None:
     delta = next(metric.delta for metric in app.metric if metric.label == "Throughput")
     assert delta.startswith("+")
     assert delta.endswith("% vs preset")
+
+
+@pytest.mark.parametrize("reference", PRESETS)
+def test_the_fullest_memory_is_that_of_the_fullest_bar(reference: str) -> None:
+    evaluation = evaluate(preset_scenario(reference))
+    free = {}
+    for bar in memory_bars(evaluation, None):
+        each = float(evaluation.buffer_clusters) if bar.name.startswith("buffer") else 1.0
+        pool = "" if evaluation.inputs.shared else bar.name.partition(" ")[0].rstrip(",")
+        free[pool] = (bar.limit_bytes - bar.total_bytes) / each
+    assert free_bytes(evaluation) == pytest.approx(free)
+
+
+def test_the_tile_of_free_memory_names_the_cluster_and_what_is_free_on_others() -> None:
+    app = opened(preset="mt3000-llama2-13b@1")
+    free = free_bytes(evaluate(preset_scenario("mt3000-llama2-13b@1")))
+    assert min(free, key=lambda name: free[name]) == "buffer"
+    tile = next(metric for metric in app.metric if metric.label == FULLEST)
+    assert tile.value == human(free["buffer"], "B")
+    assert tile.help == (
+        "Free on the fullest cluster, here a buffer cluster; it is "
+        f"{human(free['prefill'], 'B')} on a prefill cluster and "
+        f"{human(free['decode'], 'B')} on a decode cluster."
+    )
+
+
+def test_a_buffer_too_small_for_a_batch_is_full_and_one_of_no_clusters_is_none() -> None:
+    base = preset_scenario("mt3000-llama2-13b@1")
+    assert free_bytes(evaluate(base.replacing({"plan.buffer_clusters": 1})))["buffer"] == 0.0
+    assert "buffer" not in free_bytes(evaluate(base.unchecked({"plan.buffer_clusters": 0})))
 
 
 def test_a_link_restores_values_that_no_slider_step_has() -> None:

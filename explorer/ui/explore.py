@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import streamlit as st
 
@@ -15,6 +15,7 @@ from explorer.plots.memory import memory_bars, memory_figure
 from explorer.plots.pipeline import pipeline_figure
 from explorer.plots.roofline import roofline_data, roofline_figure
 from explorer.plots.slices import slice_sweep, slices_figure
+from explorer.plots.style import joined
 from explorer.serving.evaluate import Evaluation, evaluate
 from explorer.serving.explain import limit_sentence
 from explorer.serving.report import broken_constraints, evaluation_document, violation_message
@@ -36,6 +37,7 @@ UNCHANGED = 5e-4
 MANY_TIMES = 10
 SHARED_PHASES = ("prefill", "decode")
 TILE_PRECISION = "fp32"
+FULLEST = "Memory free, fullest"
 
 
 def page() -> None:
@@ -71,8 +73,9 @@ def _does_not_fit(scenario: Scenario, evaluation: Evaluation) -> None:
 
 
 def _headline(evaluation: Evaluation) -> None:
-    now = evaluation_document(evaluation)
-    before = evaluation_document(evaluate(state.baseline()))
+    preset = evaluate(state.baseline())
+    now, before = evaluation_document(evaluation), evaluation_document(preset)
+    free = free_bytes(evaluation)
     unit = evaluation.inputs.scenario.chip_document().unit_name
     rows: tuple[tuple[str, tuple[str, ...], str, DeltaColour], ...] = (
         ("Throughput", ("pool", "throughput_tokens_per_second"), "tokens/s", "normal"),
@@ -86,15 +89,18 @@ def _headline(evaluation: Evaluation) -> None:
             "",
             "inverse",
         ),
-        ("Memory free, fullest", (), "B", "normal"),
+        (FULLEST, (), "B", "normal"),
         ("Batch", ("stages", "batch"), "requests", "off"),
     )
     with st.container(horizontal=True, key="headline"):
         for label, path, of, colour in rows:
-            value, reference = _figure(now, path), _figure(before, path)
+            if path:
+                value, reference = now[path[0]][path[1]], before[path[0]][path[1]]
+            else:
+                value, reference = min(free.values()), min(free_bytes(preset).values())
             text = human(value, of)
             if path == ("pool", "pools"):
-                text = f"{text} / {human(_figure(now, ('pool', 'idle_clusters')))}"
+                text = f"{text} / {human(now['pool']['idle_clusters'])}"
             st.metric(
                 label,
                 text,
@@ -102,6 +108,7 @@ def _headline(evaluation: Evaluation) -> None:
                 delta_color=colour,
                 border=True,
                 width=METRIC_WIDTH,
+                help=None if path else fullest_words(free, unit),
             )
 
 
@@ -111,12 +118,31 @@ def _left_open(scenario: Scenario) -> None:
         st.markdown(f"**What is left open.** {text}")
 
 
-def _figure(document: dict[str, Any], path: tuple[str, ...]) -> float | None:
-    if path:
-        value: float | None = document[path[0]][path[1]]
-        return value
-    budgets = [document["memory"][pool] for pool in ("prefill", "decode")]
-    return min(float(budget["limit_bytes"] - budget["total_bytes"]) for budget in budgets)
+def free_bytes(evaluation: Evaluation) -> dict[str, float]:
+    """Return what is free on the fullest cluster of each pool, and on each of the buffer [B].
+
+    The buffer holds a batch, or as much of it as there is room for. Pools on the same clusters are
+    one, of no name; below 0 is what is short.
+    """
+    pools = {"prefill": evaluation.prefill_memory, "decode": evaluation.decode_memory}
+    free = {name: -float(budget.excess_bytes) for name, budget in pools.items()}
+    if evaluation.inputs.shared:
+        return {"": min(free.values())}
+    clusters = float(evaluation.buffer_clusters)
+    if clusters:
+        held = float(evaluation.buffer_kv_bytes) / clusters
+        free["buffer"] = max(float(evaluation.limit_bytes) - held, 0.0)
+    return free
+
+
+def fullest_words(free: dict[str, float], unit: str) -> str:
+    """Return which cluster the least free memory is on, and what is free on the others."""
+    texts = {name: human(value, "B") for name, value in free.items()}
+    if len(free) == 1:
+        return f"Free on the fullest {unit}."
+    least = min(free, key=lambda name: free[name])
+    others = [f"{text} on a {name} {unit}" for name, text in texts.items() if name != least]
+    return f"Free on the fullest {unit}, here a {least} {unit}; it is {joined(others)}."
 
 
 def _change(value: float | None, reference: float | None) -> str | None:
