@@ -135,6 +135,25 @@ def test_a_buffer_too_small_for_a_batch_is_full_and_one_of_no_clusters_is_none()
     assert "buffer" not in free_bytes(evaluate(base.unchecked({"plan.buffer_clusters": 0})))
 
 
+def test_the_change_of_pools_is_told_of_pools() -> None:
+    app = opened(preset="mt3000-llama2-13b@1", plan__tp_decode="8")
+    changed = evaluate(preset_scenario("mt3000-llama2-13b@1").replacing({"plan.tp_decode": 8}))
+    tile = next(metric for metric in app.metric if metric.label == "Pools / idle clusters")
+    assert tile.value == f"{float(changed.pools):g} / {float(changed.idle_clusters):g}"
+    assert tile.delta == "-50.0 % pools vs preset"
+
+
+@pytest.mark.parametrize(
+    ("reference", "unit"),
+    [("mt3000-llama2-13b@1", "cluster"), ("ascend910a-qwen3.8-27b@1", "card")],
+)
+def test_what_a_token_costs_has_its_unit(reference: str, unit: str) -> None:
+    found = evaluate(preset_scenario(reference)).objective("cluster_seconds_per_token")
+    told = metrics(opened(preset=reference))[f"{unit.capitalize()}-seconds a token"]
+    assert told == human(float(found), f"{unit} s")
+    assert told.endswith(f" {unit} s")
+
+
 def test_a_link_restores_values_that_no_slider_step_has() -> None:
     app = opened(
         preset="mt3000-llama2-13b@1",

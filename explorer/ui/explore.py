@@ -38,6 +38,8 @@ MANY_TIMES = 10
 SHARED_PHASES = ("prefill", "decode")
 TILE_PRECISION = "fp32"
 FULLEST = "Memory free, fullest"
+CHANGES_OF = {("pool", "pools"): "pools"}
+"""What the change under a tile of two figures is of."""
 
 
 def page() -> None:
@@ -86,7 +88,8 @@ def _headline(evaluation: Evaluation) -> None:
         (
             f"{unit.capitalize()}-seconds a token",
             ("pool", "cluster_seconds_per_token"),
-            "",
+            # With the token, which the label names, it would be cut.
+            f"{unit} s",
             "inverse",
         ),
         (FULLEST, (), "B", "normal"),
@@ -104,7 +107,7 @@ def _headline(evaluation: Evaluation) -> None:
             st.metric(
                 label,
                 text,
-                delta=_change(value, reference),
+                delta=_change(value, reference, CHANGES_OF.get(path, "")),
                 delta_color=colour,
                 border=True,
                 width=METRIC_WIDTH,
@@ -145,7 +148,8 @@ def fullest_words(free: dict[str, float], unit: str) -> str:
     return f"Free on the fullest {unit}, here a {least} {unit}; it is {joined(others)}."
 
 
-def _change(value: float | None, reference: float | None) -> str | None:
+def _change(value: float | None, reference: float | None, of: str) -> str | None:
+    """Return how a figure differs from the preset's; ``of`` names it where its tile has two."""
     # A ratio says nothing where memory that is free becomes memory that is short.
     if value is None or not reference or value / reference < 0:
         return None
@@ -154,8 +158,8 @@ def _change(value: float | None, reference: float | None) -> str | None:
         return None
     sign = "+" if change > 0 else "-"
     if abs(change) >= MANY_TIMES:
-        return f"{sign}{significant(value / reference)} times the preset"
-    return f"{sign}{significant(100 * abs(change))} % vs preset"
+        return f"{sign}{significant(value / reference)} times the preset{of and f' in {of}'}"
+    return f"{sign}{significant(100 * abs(change))} % {of and f'{of} '}vs preset"
 
 
 def _tile(scenario: Scenario) -> Tile | None:
