@@ -84,6 +84,16 @@ MEASURES = {
 }
 
 
+def valueless(names: Sequence[str], scenario: Scenario) -> tuple[Measure, ...]:
+    """Return the measures of those names of which no plan of the scenario has a value.
+
+    That is the time per output token, where a request ends with its first one.
+    """
+    if np.all(np.asarray(scenario.workload.output_tokens) == 1):
+        return tuple(MEASURES[name] for name in names if name == "tpot")
+    return ()
+
+
 def measures_named(names: Sequence[str], scenario: Scenario) -> tuple[Measure, ...]:
     """Return the measures of some names, in this order.
 
@@ -103,6 +113,6 @@ def measures_named(names: Sequence[str], scenario: Scenario) -> tuple[Measure, .
         raise refuse("pareto", ",".join(names), f"a name is given twice; {accepted}")
     if not FEWEST <= len(names) <= MOST:
         raise refuse("pareto", ",".join(names), accepted)
-    if "tpot" in names and np.all(np.asarray(scenario.workload.output_tokens) == 1):
+    if valueless(names, scenario):
         raise refuse("pareto", "tpot", "requests of one output token have no time per output token")
     return tuple(MEASURES[name] for name in names)

@@ -44,6 +44,15 @@ def standing(evaluation: Evaluation) -> str:
     )
 
 
+def no_value(absent: Sequence[Measure]) -> str:
+    """Return why measures that no plan has a value of cannot be traded, and what to do."""
+    labels = joined([f"**{measure.label.capitalize()}**" for measure in absent])
+    return (
+        f"{labels} cannot be traded here: a request ends with its first output token, so that no "
+        "plan has one. Choose another measure, or a longer output."
+    )
+
+
 def promise(measures: Sequence[Measure], plans: int, exact: bool) -> str:
     """Return what a search for the trade-offs will show.
 

@@ -16,7 +16,7 @@ from explorer.search.certificate import Progress, Stopped
 from explorer.search.fitting import never_kept
 from explorer.search.front_text import MOST_FIGURES, row_text, row_texts
 from explorer.search.genetic import approximate_front
-from explorer.search.measures import FEWEST, MEASURES, MOST, Measure, measures_named
+from explorer.search.measures import FEWEST, MEASURES, MOST, Measure, measures_named, valueless
 from explorer.search.pareto import LARGEST_ENUMERATED, ParetoFront, pareto_front
 from explorer.search.space import default_space
 from explorer.serving.evaluate import evaluate
@@ -26,7 +26,7 @@ from explorer.ui.charts import chart
 from explorer.ui.plan_words import plan_words
 from explorer.ui.tables import show_table
 from explorer.ui.text import plain
-from explorer.ui.tradeoff_words import answer, promise, standing
+from explorer.ui.tradeoff_words import answer, no_value, promise, standing
 
 CHOSEN, SECTION, CHART, APPLIED = "tradeoff:measures", "pareto", "pareto_chart", "pareto:applied"
 DEFAULT = ("throughput", "tpot")
@@ -44,6 +44,11 @@ def page() -> None:
     if len(names) < FEWEST:
         first.markdown(standing(evaluate(scenario)))
         st.info(f"Choose at least {FEWEST} measures.")
+        return
+    absent = valueless(names, scenario)
+    if absent:
+        first.markdown(standing(evaluate(scenario)))
+        st.info(no_value(absent))
         return
     try:
         measures = _in_words_of(scenario, measures_named(names, scenario))
