@@ -49,6 +49,14 @@ def reasons(error: InputError, lead: str) -> tuple[str, ...]:
 
 
 def show_refused(refused: str) -> None:
-    """Draw the reasons for which what a person brought last was refused."""
-    for reason in st.session_state.get(refused, ()):
-        st.text(f"⚠ {reason}")
+    """Draw the reasons for which what a person brought last was refused.
+
+    It stands right under the uploader: page.css hides it there once the browser itself refuses a
+    later file, of which this program hears nothing.
+    """
+    reasons_now = st.session_state.get(refused, ())
+    if not reasons_now:
+        return
+    with st.container(key=f"refused:{refused}"):
+        for reason in reasons_now:
+            st.text(f"⚠ {reason}")
