@@ -32,7 +32,7 @@ from explorer.ui.attribution_words import (
 from explorer.ui.conflicts import price_sentence
 from explorer.ui.slice_words import answer, loss_sentence, spans_sentence
 from explorer.ui.slices import measured_passes
-from explorer.ui.targets import lead_sentence
+from explorer.ui.targets import best_plan_sentence, lead_sentence
 from tests.scenarios import ASCEND, MT3000, PRESETS, scenario
 from tests.tables import tables
 from tests.test_app_pages import unfold
@@ -184,7 +184,7 @@ def test_the_attribution_page_opens_on_every_preset(preset: str) -> None:
     assert "What would it take?" in [item.value for item in app.subheader]
     if preset == ASCEND:
         assert "gated-delta recurrence" in text
-        assert "would have to fall from 2.20 s to **0.469 s**, **4.69 times**" in text
+        assert "would have to fall from 2.20 s to **469 ms**, **4.69 times**" in text
         assert "Synced against running" in text
         app.session_state["open:scopes"] = True
         assert "2.77 s of scopes in a 1.25 s wall (2.22 times)" in text_of(app.run())
@@ -207,7 +207,7 @@ def test_the_page_opens_on_the_pass_as_it_runs_and_its_first_sentence_follows_th
 
 def test_a_decode_target() -> None:
     app = opened("attribution", ASCEND)
-    app.button_group(key="target:phase").set_value("decode").run()
+    app.button_group(key="target:phase:ascend910a").set_value("decode").run()
     assert not app.exception
     assert "of decode for 1 request" in text_of(app)
 
@@ -439,7 +439,7 @@ def test_fewer_collectives_and_the_limits_of_the_machine_are_among_the_levers() 
     assert found.loc["Collectives (all-reduces) a layer", "at its best"] == "0 calls"
     assert found.loc["Projections a row a layer", "at its best"] == "860 ns (FP16 peak)"
     assert "**Fewer collectives** cannot reach it alone" in text_of(app)
-    app.button_group(key="target:phase").set_value("decode").run()
+    app.button_group(key="target:phase:ascend910a").set_value("decode").run()
     levers = next(table for table in tables(app) if "at its best" in table)
     streaming = levers.set_index("number").loc["Weight streaming rate (GEMV)"]
     assert streaming["needed"] == "cannot"
@@ -448,7 +448,7 @@ def test_fewer_collectives_and_the_limits_of_the_machine_are_among_the_levers() 
 
 def test_a_rate_of_one_pipeline_says_so_and_what_all_of_them_do() -> None:
     app = opened("attribution", MT3000)
-    app.button_group(key="target:phase").set_value("prefill").run()
+    app.button_group(key="target:phase:mt3000").set_value("prefill").run()
     text = text_of(app)
     rate = float(rate_of(scenario(MT3000), "prefill"))
     assert "This is one pipeline of 8 (4 in each of 2 pools)" in text
@@ -494,6 +494,15 @@ def test_the_fewest_clusters_for_a_target_are_found_and_put_on_the_sliders() -> 
     assert there.value("workload.clusters_total") == 112
     assert float(rate_of(there, "service")) >= 2000.0
     assert "**2,000 tokens/s** is reached already" in text_of(app)
+
+
+@pytest.mark.parametrize(("target", "said"), [(1271.0, "1,274"), (1275.0, "1,270")])
+def test_what_just_misses_or_reaches_a_target_is_not_rounded_to_the_other_side(
+    target: float, said: str
+) -> None:
+    sentence = best_plan_sentence(scenario(MT3000), target)
+    assert f"reaches {said} tokens/s" in sentence
+    assert ("A better plan is enough" in sentence) == (target < 1274)
 
 
 def test_pairs_of_numbers_are_looked_for_where_they_are_unfolded() -> None:

@@ -273,7 +273,7 @@ def test_sliders_that_moved_ask_for_a_new_front() -> None:
     moved = app.session_state["scenario"].replacing({"workload.prompt_tokens": 1024})
     app.session_state["scenario"] = moved
     app.run()
-    assert "The sliders have moved since the last result." in text_of(app)
+    assert "What is asked for has changed since the last result." in text_of(app)
     assert "beaten by no other" not in text_of(app)
     finished(app, "pareto")
     assert "beaten by no other" in text_of(app)

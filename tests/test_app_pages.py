@@ -458,3 +458,34 @@ def test_charts_have_a_head_start_over_the_controls(monkeypatch: pytest.MonkeyPa
     last_chart = max(moment for moment, kind in sent if kind == "plotly_chart")
     first_slider = min(moment for moment, kind in sent if kind == "slider")
     assert first_slider - last_chart >= 0.3
+
+
+def test_a_target_is_kept_on_other_pages_and_is_of_its_chip_and_model() -> None:
+    def target() -> float:
+        (box,) = (item for item in app.number_input if item.label.startswith("Target"))
+        return float(box.value)
+
+    def choose(preset: str) -> None:
+        choice = next(item for item in app.selectbox if item.label == "Preset")
+        choice.set_value(preset).run()
+
+    app = opened(preset=MT3000)
+    to_page(app, "attribution")
+    first = target()
+    next(item for item in app.number_input if item.label.startswith("Target")).set_value(1e4).run()
+    to_page(app, "slices")
+    to_page(app, "attribution")
+    assert target() == 1e4 != first
+    choose("mt3000-llama2-7b@1")
+    assert target() != 1e4
+    # What one chip's page begins with was not chosen, and does not follow to another.
+    choose("ascend910a-qwen3.8-27b@1")
+    assert target() == 2000.0
+    choose(f"{MT3000}@1")
+    assert target() == 1e4
+
+
+def test_a_slider_of_whole_numbers_ends_where_its_range_does() -> None:
+    app = opened(preset=MT3000)
+    slider = app.select_slider(key="knob:workload.clusters_total")
+    assert (slider.options[0], slider.options[-1]) == ("1 cluster", "100,000 clusters")

@@ -57,7 +57,7 @@ def offered(
             if running:
                 st.button("Stop", key=f"stop:{key}", on_click=_stop, args=(key,))
     if held is not None and not mine:
-        st.caption("The sliders have moved since the last result.")
+        st.caption("What is asked for has changed since the last result.")
     if running:
         st.fragment(_follow, run_every=POLL_SECONDS)(key, doing)
         return None

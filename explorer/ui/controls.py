@@ -169,7 +169,7 @@ def _grid(scale: str, minimum: float, maximum: float, near: float) -> tuple[Valu
             for step in WHOLE_LOG_STEPS
         }
         start = (0,) if minimum == 0 else ()
-        return (*start, *sorted(step for step in steps if low <= step <= maximum))
+        return (*start, *sorted({*(step for step in steps if low <= step < maximum), int(maximum)}))
     if scale == "log":
         return _log_grid(minimum, maximum, near)
     top = min(maximum, 4 * near) if near > 0 else maximum

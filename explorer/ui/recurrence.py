@@ -56,7 +56,7 @@ def section(scenario: Scenario) -> None:
         "128 Axpy make the rank-1 update (one for each). Reading and writing the state once a "
         f"pass would take {human(state_bound, 's')} at the HBM bandwidth: instructions, not "
         "bytes, are the cost. The groups are fitted to the report's ablations; the switch is "
-        "under Mechanisms."
+        "under *Mechanisms* beside the page."
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from explorer.config.scenario import Scenario, parse_scenario
-from explorer.config.units import given, human, significant
+from explorer.config.units import SIGNIFICANT, given, human, significant
 from explorer.search.objectives import THROUGHPUT
 from explorer.search.verdict import SAME
 from explorer.serving.evaluate import evaluate
@@ -38,6 +38,7 @@ REPORT_TARGET = 2000.0
 MORE_THAN_NOW = 1.5
 LARGEST_TARGET = 1e12
 MOST_LEVERS, MOST_PAIRS = 12, 5
+MOST_FIGURES = 12
 
 
 def section(scenario: Scenario, measured: Sequence[tuple[int, dict[str, float]]] = ()) -> None:
@@ -47,8 +48,9 @@ def section(scenario: Scenario, measured: Sequence[tuple[int, dict[str, float]]]
     phase: Phase = st.segmented_control(
         "Rate of",
         PHASES,
-        default="prefill" if ascend else "service",
-        key=PHASE,
+        default="prefill" if ascend else SERVICE,
+        # One a family: what another one begins with was not chosen here.
+        key=f"{PHASE}:{scenario.chip_document().family}",
         required=True,
         format_func=PHASE_NAMES.__getitem__,
         persist_state="session",
@@ -66,10 +68,8 @@ def section(scenario: Scenario, measured: Sequence[tuple[int, dict[str, float]]]
         value=first_target(scenario, phase, present),
         key=_target_key(scenario, phase),
         format="%.6g",
-        help="Output tokens of all pools"
-        if phase == SERVICE
-        else "Rate of one pipeline"
-        f" at the scenario's prompt length; now {significant(present)} tokens/s.",
+        persist_state="session",
+        help=f"{_what_counts(phase)}; now {significant(present)} tokens/s.",
     )
     solution = solved(scenario, phase, float(target))
     plan = scenario.plan
@@ -125,7 +125,8 @@ def lead_sentence(solution: Solution, stages: int = 1) -> str:
     if solution.reached:
         return f"**{target} tokens/s** is reached already: this scenario delivers {rate}."
     if solution.phase == SERVICE:
-        return _alone(f"**{target} tokens/s** from all pools; now they give {rate}.", solution)
+        wall = f"**{target} tokens/s** from all pools; the plan as it is gives {rate} now."
+        return _alone(wall, solution)
     unit, what = ("rows", "pass") if solution.phase == "prefill" else ("requests", "step")
     goal = human(solution.wall_seconds, "s")
     now = human(solution.rows / solution.rate, "s")
@@ -160,7 +161,16 @@ def pipelines_sentence(scenario: Scenario, solution: Solution) -> str:
 
 
 def _target_key(scenario: Scenario, phase: Phase) -> str:
-    return f"{TARGET}:{phase}:{scenario.chip_document().id}"
+    """Return the key of the target of a chip and model, whose rates are of a size of their own."""
+    return f"{TARGET}:{phase}:{scenario.chip_document().id}:{scenario.model_document().id}"
+
+
+def _what_counts(phase: Phase) -> str:
+    return (
+        "Output tokens of all pools together"
+        if phase == SERVICE
+        else "Rate of one pipeline at the scenario's prompt length"
+    )
 
 
 def _best_plan(scenario: Scenario, target: float) -> None:
@@ -179,7 +189,8 @@ def _asked_target() -> float:
 def best_plan_sentence(scenario: Scenario, target: float) -> str:
     """Return whether the best plan reaches a throughput on the machine as it is."""
     best = with_best_plan(scenario, THROUGHPUT).value
-    reached = f"reaches {significant(best)} tokens/s on the machine as it is"
+    # Three figures of what just misses a target, or just reaches it, may read as the other.
+    reached = f"reaches {_apart(best, target)} tokens/s on the machine as it is"
     if best >= target:
         return f"**A better plan is enough**: the best one {reached}."
     if THROUGHPUT.gap(float(rate_of(scenario, "service")), best) <= SAME:
@@ -188,6 +199,13 @@ def best_plan_sentence(scenario: Scenario, target: float) -> str:
         f"No plan is enough: the best one {reached}. Put it on the sliders first, and what is "
         "needed beyond it is told here."
     )
+
+
+def _apart(value: float, target: float) -> str:
+    """Return a rate with as many figures as it takes to stand on its side of a target."""
+    every = (significant(value, figures) for figures in range(SIGNIFICANT, MOST_FIGURES))
+    told = (text for text in every if (float(text.replace(",", "")) >= target) == (value >= target))
+    return next(told, significant(value, MOST_FIGURES))
 
 
 def _alone(wall: str, solution: Solution) -> str:
@@ -227,7 +245,7 @@ def measured_sentence(rows: int, table: dict[str, float], target: float) -> str:
     value = needed[name]
     return (
         f"{lead}, {plain(name.replace('_', ' '))} would have to fall from "
-        f"{significant(phases[name])} s to **{significant(value or 0.0)} s**, "
+        f"{human(phases[name], 's')} to **{human(value or 0.0, 's')}**, "
         f"**{significant(phases[name] / (value or 1.0))} times**, all else fixed."
     )
 
