@@ -38,7 +38,7 @@ MANY_TIMES = 10
 SHARED_PHASES = ("prefill", "decode")
 TILE_PRECISION = "fp32"
 FULLEST = "Memory free, fullest"
-CHANGES_OF = {("pool", "pools"): "pools"}
+CHANGES_OF: dict[tuple[str, ...], str] = {("pool", "pools"): "pools"}
 """What the change under a tile of two figures is of."""
 
 
