@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class Bound(IntEnum):
         return self.name.lower()
 
 
-@cache
+@lru_cache(maxsize=32)
 def code(bound: Bound) -> Codes:
     """Return the 0-d code array of one bound; nobody writes into it."""
     result: Codes = np.asarray(int(bound), dtype=np.int64)
