@@ -94,8 +94,10 @@ def machine_and_model(scenario: Scenario) -> str:
 
 def plan_figures(objective: Objective, value: float, best: Evaluation) -> None:
     """Draw what a search's best plan gives, its objective first."""
+    # The label names the token: with it the unit would be cut.
+    unit = objective.unit.removesuffix("/token")
     rows = [
-        (objective.label.capitalize(), human(value)),
+        (objective.label.capitalize(), human(value, unit)),
         ("Throughput", human(float(best.objective("throughput")), "tokens/s")),
         ("Time to first token", human(float(best.ttft_seconds), "s")),
         ("Time per output token", human(float(best.tpot_seconds), "s")),
