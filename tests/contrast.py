@@ -1,10 +1,10 @@
-"""Texts on a page that are hard to read where they stand."""
+"""Texts on a page that are hard to read where they stand, and dark grounds."""
 
 from __future__ import annotations
 
 from playwright.sync_api import Page
 
-FAINT = """selector => {
+COLOURS = """
     const channels = colour => colour.match(/[\\d.]+/g).map(Number);
     const light = colour => channels(colour).slice(0, 3)
         .map(one => one / 255)
@@ -24,16 +24,24 @@ FAINT = """selector => {
         }
         return 'rgb(255, 255, 255)';
     };
+"""
+FAINT = f"""selector => {{
+    {COLOURS}
     const found = [];
-    for (const element of document.querySelectorAll(selector)) {
+    for (const element of document.querySelectorAll(selector)) {{
         const style = getComputedStyle(element), svg = element instanceof SVGElement;
         const words = [...element.childNodes].filter(node => node.nodeType === Node.TEXT_NODE)
             .map(node => node.textContent.trim()).join('');
         if (!words || !element.getClientRects().length || element.closest('.bartext')) continue;
         if (contrast(svg ? style.fill : style.color, ground(element)) < 4.5) found.push(words);
-    }
+    }}
     return found;
-}"""
+}}"""
+DARK = f"""selector => {{
+    {COLOURS}
+    return [...document.querySelectorAll(selector)].filter(
+        element => element.getClientRects().length && light(ground(element)) < 0.8).length;
+}}"""
 
 
 def faint_texts(page: Page, selector: str) -> list[str]:
@@ -46,3 +54,9 @@ def faint_texts(page: Page, selector: str) -> list[str]:
     """
     found: list[str] = page.evaluate(FAINT, selector)
     return found
+
+
+def dark_grounds(page: Page, selector: str) -> int:
+    """Return how many of some elements stand on a ground that would take ink on paper."""
+    count: int = page.evaluate(DARK, selector)
+    return count

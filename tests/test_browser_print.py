@@ -9,22 +9,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import charts_drawn, new_context, open_page
-from tests.contrast import faint_texts
+from tests.contrast import dark_grounds, faint_texts
 
 pytestmark = pytest.mark.browser
 
 SHEET = 1512
 """Width of A3 between margins of 10 mm, in CSS pixels (96 an inch)."""
-DARK_GROUNDS = """() => [...document.querySelectorAll(
-    '.stApp, .main-svg, [data-testid="stAlertContainer"]')].filter(element => {
-        for (let at = element; at; at = at.parentElement) {
-            const [red, green, blue, alpha = 1] =
-                getComputedStyle(at).backgroundColor.match(/[\\d.]+/g).map(Number);
-            if (alpha > 0.5) return Math.min(red, green, blue) < 230;
-        }
-        return false;
-    }).length"""
-"""How many grounds would take ink."""
+GROUNDS = '.stApp, .main-svg, [data-testid="stAlertContainer"]'
 ON_SCREEN = """() => Number(
     getComputedStyle(document.querySelector('.stApp')).backgroundColor.match(/\\d+/)[0]) > 200"""
 ROUTES = (
@@ -79,7 +70,7 @@ def test_paper_is_white_and_its_texts_are_dark_whichever_theme_is_on_the_screen(
         open_page(page, f"{app_url}{route}")
         page.emulate_media(media="print", color_scheme=theme)
         assert faint_texts(page, '.stApp, [data-testid="stMain"] *') == [], route
-        assert page.evaluate(DARK_GROUNDS) == 0, route
+        assert dark_grounds(page, GROUNDS) == 0, route
         page.emulate_media(media="screen", color_scheme=theme)
     assert page.evaluate(ON_SCREEN) == {"light": True, "dark": False}[theme]
     context.close()

@@ -219,7 +219,7 @@ def _keep_preset() -> None:
 
 def _keep_best() -> None:
     now = state.scenario()
-    found = with_best_plan(now, THROUGHPUT, None).plan
+    found = with_best_plan(now, THROUGHPUT).plan
     if found:
         st.session_state[BEST_NAME], st.session_state[BEST_PATHS] = _free(BEST), frozenset(found)
         _keep(BEST, now.replacing(found))
